@@ -217,7 +217,7 @@ def rebase(session: nox.Session) -> None:
 judge = "tests/lanes/judges/requirements.txt"
 lane("conformance", "Judge tool calls by the suite: [RELEASE… --stock]")
 lane("bench", "Measure the cost of parsing: [RELEASE… --quick]")
-lane("grammars", "Say outputs under a grammar: [RELEASE… --stock]")
+lane("grammars", "Say outputs under a grammar: [RELEASE… --stock]", group=judge)
 lane("kernels", "Compile and run Triton kernels: [RELEASE…]")
 lane("clients", "Let real agents write files: [NAME… RELEASE --both]")
 lane("peers", "Ask other engines' parsers: [NAME… --frames N]", group=judge)

@@ -115,3 +115,32 @@ def test_a_list_or_an_object_of_which_nothing_is_said_holds_anything() -> None:
     for values in (("{}", "{}"), ("[]", "[]")):
         wrong = call("f", *zip(("list", "object"), values, strict=True))
         assert stop(wrong, tool_choice="required", tools=tools) is not None
+
+
+def test_a_value_is_what_stands_between_its_newlines() -> None:
+    schema = strings("code", "day", "flag")
+    schema["properties"] = {
+        "code": {"type": "string", "pattern": "^[a-c]+$"},
+        "day": {"anyOf": [{"$ref": "#/$defs/day"}, {"type": "null"}]},
+        "flag": {"type": "boolean"},
+    }
+    schema |= {
+        "required": ["code", "flag"],
+        "additionalProperties": False,
+        "$defs": {"day": {"type": "string", "format": "date"}},
+    }
+    tools = [tool("f", schema)]
+    tools[0]["function"]["strict"] = True
+    for flag in ("true", "True", "False"):
+        for day in ([("day", "2026-01-31")], [("day", "null")], [("day", "None")], []):
+            output = call("f", ("code", "abc"), *day, ("flag", flag))
+            assert stop(output, tool_choice="required", tools=tools) is None, output
+    for wrong in (
+        [("code", " abc"), ("flag", "true")],
+        [("code", "abc\n"), ("flag", "true")],
+        [("code", "abc"), ("day", "2026-01-31 "), ("flag", "true")],
+        [("code", "abc")],
+        [("code", "abc"), ("flag", "None")],
+    ):
+        refused = stop(call("f", *wrong), tool_choice="required", tools=tools)
+        assert refused is not None, wrong

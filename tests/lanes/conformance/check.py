@@ -20,6 +20,10 @@ from conformance.reading import ReadCall, Reading
 #: that the model tries again; form alone.
 HARMS = ("ran", "bytes", "lost", "text", "refused", "form")
 
+#: What some clients die of, though OpenAI's SDK does not mind it: no patched release
+#: may show it, and stock is not counted as wrong.
+FATAL_FORM = ("first-arguments",)
+
 #: A harm and why.
 Found = tuple[str, str]
 #: What a client does with a call (see ``does``), its name, and its arguments.

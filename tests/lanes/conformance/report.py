@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from conformance.check import HARMS
+from conformance.check import FATAL_FORM, HARMS
 from conformance.schedule import COLUMNS, column
 
 #: Cases as every day brings them, and those that look for faults.
@@ -100,9 +100,14 @@ class Report:
         }
 
     def is_right(self) -> bool:
-        """Return whether each response is right, if not in form, and the SDKs agree."""
+        """Return whether each response is right, if not in form, and the SDKs agree,
+        and no client dies of the form.
+        """
         total = self.total()
-        return total["right"] == total["all"] and not any(self.by_sdk().values())
+        wrong = [each for result in self.results for each in result["wrong"].values()]
+        is_whole = not any(w.startswith(FATAL_FORM) for _, *why in wrong for w in why)
+        all_right = total["right"] == total["all"] and is_whole
+        return all_right and not any(self.by_sdk().values())
 
     def by_corpus(self) -> dict[str, Tally]:
         """Return cases of each corpus by the worst harm of all their responses.

@@ -73,8 +73,9 @@ def summary(found: Any) -> results.Cell:
         )
     }
     row |= {name: total(schemas, name) for name in ("walks", "valid")}
-    masks = [cost["ms a token"] for cost in found["costs"].values() if cost]
-    row["most ms a token"] = max(masks, default=None)
+    costs = found["costs"].values()
+    row["BFCL"] = found["costs"]["BFCL"]
+    row["most ms a token"] = max(cost.get("most ms a token", 0) for cost in costs)
     lost = {kind: row for kind, row in found["requests"].items() if _lost(row)}
     row["refused"] = {kind: _lost(row) for kind, row in lost.items()}
     row["invalid"] = {
@@ -100,7 +101,9 @@ def faults(row: results.Cell) -> list[str]:
         wrong.append(f"{row['ran or cut']} quoted calls ran at an end that was forced")
     if row["valid"] < LEAST_VALID * row["walks"]:
         wrong.append(f"walks with arguments that are not valid: {row['invalid']}")
-    if (row["most ms a token"] or 0) > MOST_MS:
+    if row["BFCL"].get("refused") or row["BFCL"].get("refused requests"):
+        wrong.append(f"BFCL's answers are refused: {row['BFCL']}")
+    if row["most ms a token"] > MOST_MS:
         wrong.append(f"a mask takes {row['most ms a token']} ms a token")
     return wrong
 

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Requests that a grammar answers, and what a model means to say to each."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import jsonschema
 
-from conformance.case import Case
+from conformance.case import Case, Tool
 
 Body = dict[str, Any]
 
@@ -75,30 +75,25 @@ def means(kind: str, case: Case) -> bool:
     begins = bool(calls) and not (case.expected.content or "").strip()
     if "named" in kind and len({call.name for call in calls}) != 1:
         return False
-    if ("required" in kind or "named" in kind or "JSON" in kind) and not begins:
+    forced = kind.endswith(("required", "named", "calls"))
+    if (forced or case.tool_choice == "required") and not begins:
         return False
     strict = "strict" in kind or "JSON" in kind
-    return not strict or all(_keeps(case, call) for call in calls)
+    return not strict or keeps(case.tools, [(c.name, c.arguments) for c in calls])
 
 
-def _keeps(case: Case, call: Any) -> bool:
-    """Whether a call is one that a strict tool takes, its keys in their order."""
-    tool = next((tool for tool in case.tools if tool.name == call.name), None)
-    if tool is None:
-        return False
-    keys = [key for key in tool.parameters["properties"] if key in call.arguments]
-    return keys == list(call.arguments) and not list(
-        _faults(call.arguments, tool.parameters)
+def keeps(tools: Iterable[Tool], calls: Iterable[tuple[str, Any]]) -> bool:
+    """Whether strict tools take these calls, their keys in the declared order."""
+    schemas = {tool.name: tool.parameters for tool in tools}
+    return all(
+        name in schemas
+        and [key for key in schemas[name]["properties"] if key in arguments]
+        == list(arguments)
+        and valid(arguments, schemas[name])
+        for name, arguments in calls
     )
-
-
-def _faults(arguments: Any, schema: dict[str, Any]) -> Iterator[Any]:
-    faults: Iterator[Any] = jsonschema.Draft202012Validator(schema).iter_errors(
-        arguments
-    )
-    return faults
 
 
 def valid(arguments: Any, schema: dict[str, Any]) -> bool:
     """Whether a schema takes arguments."""
-    return not list(_faults(arguments, schema))
+    return bool(jsonschema.Draft202012Validator(schema).is_valid(arguments))

@@ -22,7 +22,12 @@ ONE: dict[str, Any] = {
     "const": {"const": "a b"},
     "const, number": {"const": 5},
     "pattern": {**_STRING, "pattern": "^[a-c]{1,3}$"},
+    "pattern, nullable": {"type": ["string", "null"], "pattern": "^[a-c]+$"},
+    "pattern or null": {"anyOf": [{**_STRING, "pattern": "^a b$"}, {"type": "null"}]},
+    "pattern of lines": {**_STRING, "pattern": "^([ab]\\n?)*$"},
+    "pattern by reference": {"$ref": "#/$defs/code"},
     "date": {**_STRING, "format": "date"},
+    "e-mail": {**_STRING, "format": "email"},
     "integer": {"type": "integer"},
     "range": {"type": "integer", "minimum": -3, "maximum": 120},
     "number": {"type": "number"},
@@ -40,6 +45,10 @@ ONE: dict[str, Any] = {
 }
 
 
+#: What references lead to.
+DEFINITIONS = {"code": {**_STRING, "pattern": "^[0-9]+$"}}
+
+
 def parameters(**properties: Any) -> dict[str, Any]:
     """A schema of an object with these, all required, and no others."""
     return {
@@ -47,18 +56,26 @@ def parameters(**properties: Any) -> dict[str, Any]:
         "properties": properties,
         "required": list(properties),
         "additionalProperties": False,
+        "$defs": DEFINITIONS,
     }
 
 
-#: For the mask's cost; a bounded string is what xgrammar's own tag takes longest for.
-MANY: dict[str, Any] = {
-    "strings": parameters(path=_STRING, content=_STRING),
-    "bounded strings": parameters(
-        path={**_STRING, "maxLength": 300}, content={**_STRING, "maxLength": 4000}
+_TEXT = " ".join(f"word {n}" for n in range(100))
+#: For the mask's cost, with arguments; a bounded string is what xgrammar's own tag
+#: takes longest for.
+MANY: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "bounded strings": (
+        parameters(
+            path={**_STRING, "maxLength": 300}, content={**_STRING, "maxLength": 4000}
+        ),
+        {"path": "/a", "content": _TEXT},
     ),
-    "an enum of 200": parameters(
-        path={**_STRING, "enum": [f"value-{n}" for n in range(200)]}, content=_STRING
+    "an enum of 200": (
+        parameters(path={**_STRING, "enum": [f"value-{n}" for n in range(200)]}),
+        {"path": "value-150"},
     ),
-    "nested": parameters(path=_OBJECT, content={"type": "array", "items": _OBJECT}),
-    "40 parameters": parameters(**{f"key_{n}": _STRING for n in range(40)}),
+    "40 parameters": (
+        parameters(**{f"key_{n}": _STRING for n in range(40)}),
+        {f"key_{n}": _TEXT[:80] for n in range(40)},
+    ),
 }

@@ -8,9 +8,10 @@ import asyncio
 import json
 import random
 import sys
-import time
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -22,11 +23,15 @@ from conformance.corpora import load
 from conformance.host.engine import MODEL, SCRIPT, Script, build
 from conformance.surfaces import surfaces
 from grammars import kinds, schemas
-from grammars.manager import Manager, Recorder, admits
+from grammars.manager import Manager, Recorder, admits, all_admitted
+from judges.entries import Template
+from judges.entries import load as bfcl
 
 DRAFTS = (0, 1, 2, 3, 4, 5)
 #: Cases of each corpus of ordinary outputs, and of those that quote calls.
-SAMPLE = 20
+SAMPLE = 6
+#: Of BFCL's requests, each so many.
+BFCL_STEP = 20
 ORDINARY = ("corpora/ordinary*", "corpora/real-outputs", "corpora/canitoolcall")
 QUOTING = ("corpora/embeddings*", "corpora/fragments*")
 #: Random walks of each schema's grammar.
@@ -180,17 +185,22 @@ def forced(server: Server, kind: str, cases: list[Case], found: Counter[str]) ->
         found["ran or cut"] += any(call not in meant for call in ran)
 
 
+def strict_request(server: Server, tools: tuple[Tool, ...]) -> tuple[Any, Any]:
+    """A required call of strict tools: as the engine gets it, and its body."""
+    case = Case.model_construct(
+        name="strict", tools=tools, tool_choice="required", request={}, stop_string=""
+    )
+    body = body_of("strict, required", case, "chat", "plain")
+    return server.ask("none", "chat", body, "x")[1], body
+
+
 def walks(server: Server, name: str, schema: Any, found: Counter[str]) -> None:
     """(d): is what a random walk writes read back as arguments that are valid?"""
     import xgrammar
 
     rng, manager = random.Random(name), server.manager("none", 0)
     tool = Tool(name="f", parameters=schemas.parameters(m=schema))
-    case = Case.model_construct(
-        name="walk", tools=(tool,), tool_choice="required", request={}, stop_string=""
-    )
-    body = body_of("strict, required", case, "chat", "plain")
-    _, request = server.ask("none", "chat", body, "x")
+    request, body = strict_request(server, (tool,))
     if request is None or (opened := manager.open(request)) is None:
         found["refused requests"] += 1
         return
@@ -210,10 +220,7 @@ def walks(server: Server, name: str, schema: Any, found: Counter[str]) -> None:
             matcher.fill_next_token_bitmask(bitmask, 0)
             row = bitmask[0].numpy()
             allowed = [piece for piece in pieces if admits(row, piece)]
-            if not allowed:
-                tail = _tail(matcher)
-                break
-            token = rng.choice(allowed)
+            token = rng.choice(allowed or all_admitted(row))
             matcher.accept_token(token)
             said += tokens.load().decode([token])
         else:
@@ -240,30 +247,42 @@ def _tail(matcher: Any) -> str:
     return ""
 
 
-def costs(server: Server, schema: Any) -> dict[str, float]:
-    """(e): milliseconds of CPU that a token's mask takes, and the compilation."""
-    text = " ".join(f"word {n}" for n in range(300))
-    case = Case.model_construct(
-        name="cost",
-        tools=(Tool(name="f", parameters=schema),),
-        tool_choice="required",
-        request={},
-        stop_string="",
-    )
-    body = body_of("strict, required", case, "chat", "plain")
-    _, request = server.ask("none", "chat", body, "x")
+def cost(server: Server, tools: Any, output: str, found: dict[str, Any]) -> None:
+    """(e): milliseconds of CPU that a token's mask takes, of strict tools' calls."""
+    request, _ = strict_request(server, tools)
     manager = server.manager("none", 0)
-    begun = time.process_time()
+    found["requests"] = found.get("requests", 0) + 1
     if request is None or (opened := manager.open(request)) is None:
-        return {}
-    compiled = time.process_time() - begun
-    key, first = next(iter(schema["properties"].items()))
-    value = text if first.get("type") == "string" and "enum" not in first else ""
-    said = f"<tool_call>\n<function=f>\n<parameter={key}>\n{value[:250]}"
+        found["refused requests"] = found.get("refused requests", 0) + 1
+        return
     manager.seconds, manager.masks = 0.0, 0
-    manager.walk(opened, tokens.encode(tokens.load(), said))
-    taken = 1e3 * manager.seconds / manager.masks
-    return {"ms a token": round(taken, 3), "compile ms": round(1e3 * compiled, 1)}
+    stop = manager.walk(opened, [*tokens.encode(tokens.load(), output), manager.end])
+    found["refused"] = found.get("refused", 0) + (stop is not None)
+    if stop and len(sys.argv) > 1:
+        print(f"cost: {output!r} {stop}", file=sys.stderr)
+    taken = round(1e3 * manager.seconds / manager.masks, 3)
+    found["most ms a token"] = max(taken, found.get("most ms a token", 0))
+
+
+def costs(server: Server) -> dict[str, Any]:
+    """Of some schemas, and of BFCL's with its published answers."""
+    found: dict[str, Any] = {}
+    import vllm
+
+    examples = Path(vllm.__file__).parents[1] / "examples"
+    template = Template(examples / "tool_chat_template_qwen3coder.jinja")
+    for name, (schema, arguments) in schemas.MANY.items():
+        tools = (Tool(name="f", parameters=schema),)
+        output, row = template.output([("f", arguments)]), found.setdefault(name, {})
+        cost(server, tools, output, row)
+    with tempfile.TemporaryDirectory() as folder:
+        entries, _ = bfcl(Path(folder))
+    for entry in entries[::BFCL_STEP]:
+        tools = tuple(Tool(**one) for one in entry.tools)
+        if entry.calls and kinds.keeps(tools, entry.calls):
+            row = found.setdefault("BFCL", {})
+            cost(server, tools, template.output(entry.calls), row)
+    return found
 
 
 def main() -> None:
@@ -282,9 +301,8 @@ def main() -> None:
         walks(server, name, schema, row)
         found["schemas"][name] = row
         print(name, dict(row), file=sys.stderr)
-    for name, schema in schemas.MANY.items():
-        found["costs"][name] = costs(server, schema)
-        print(name, found["costs"][name], file=sys.stderr)
+    found["costs"] = costs(server)
+    print(found["costs"], file=sys.stderr)
     print(json.dumps(found), flush=True)
 
 

@@ -42,6 +42,7 @@ FILES = (
     "tests/entrypoints/openai/responses/test_errors.py",
     "tests/entrypoints/**/test_anthropic_messages_conversion.py",
     "tests/v1/core/**/test_*.py",
+    "tests/v1/structured_output/**/test_*.py",
 )
 #: Seconds for one test; those that wait for a model hub end by it.
 TEST_TIMEOUT = 60

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property, partial
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import vllm.envs as envs
@@ -37,6 +38,7 @@ class QwenToolParser(QwenParser):
     """Parser for reasoning and calls together."""
 
     _reasoning_count: int | None = None  # once the reasoning has ended
+    _unsent: Sequence[DeltaMessage] = ()  # of a caller that takes one delta a step
 
     def set_prompt_token_ids(self, prompt_token_ids: Sequence[int] | None) -> None:
         super().set_prompt_token_ids(prompt_token_ids)
@@ -164,8 +166,21 @@ class QwenToolParser(QwenParser):
         *,
         finished: bool,
     ) -> DeltaMessage | None:
+        """Return one delta of one kind, or none.
+
+        What a step holds of another kind goes with the next step; the last step
+        has all that is left.
+        """
         step = delta_text, delta_token_ids, request, prompt_token_ids
-        return merge_deltas(self.parse_deltas(*step, finished=finished))
+        unsent = [*self._unsent, *self.parse_deltas(*step, finished=finished)]
+        _, first = next(groupby(unsent, _kind), (None, ()))
+        sent = unsent if finished else list(first)
+        self._unsent = unsent[len(sent) :]
+        return merge_deltas(sent)
+
+
+def _kind(delta: DeltaMessage) -> tuple[bool, bool]:
+    return bool(delta.reasoning), bool(delta.tool_calls)
 
 
 class _LazyEngine(ToolParser):

@@ -8,7 +8,8 @@ is made again here, of the same tools:
 
 - A call of a strict tool has its schema's arguments, but a string any length:
   xgrammar's grammar of a bounded string takes any text for an enum, and takes longer
-  for a token than a model does.  A list of which nothing is said has any items.
+  for a token than a model does.  A list of which nothing is said has any items.  A
+  value that is no JSON has one newline at each end, not any white space.
 - A call of another tool has its frame.  Only the first call that the request requires
   is told from text that quotes one.
 - All else is text.
@@ -22,7 +23,9 @@ from typing import Any
 from xgrammar import StructuralTag
 from xgrammar.structural_tag import (
     AnyTextFormat,
+    Format,
     JSONSchemaFormat,
+    OptionalFormat,
     OrFormat,
     RegexFormat,
     SequenceFormat,
@@ -38,11 +41,19 @@ _ENDS = ["\n</function>\n</tool_call>", "</function>\n</tool_call>"]
 # White space behind the reasoning.  A release whose grammar begins behind the tag with
 # which a call ends the reasoning has read <tool_call> already.
 _BEFORE_CALL = r"[ \t\n]{0,16}(<tool_call>)?\n?"
+_SPACE = r"[ \t\n]{0,256}"
 _LENGTHS = ("minLength", "maxLength")
 # What holds schemas by name, and what holds no schema.
 _BY_NAME = ("properties", "patternProperties", "$defs", "definitions")
 _KEYS = ("properties", "patternProperties", "additionalProperties", "$ref")
 _VALUES = ("enum", "const", "default", "examples")
+# What a schema of parameters may say that stand one behind the other.
+_DEFINITIONS = ("$defs", "definitions")
+_NOTES = ("$schema", "$id", "title", "description", "strict")
+_LISTED = {"type", "properties", "required", "additionalProperties"}
+_LISTED |= {*_DEFINITIONS, *_NOTES}
+_PYTHON = {"boolean": "True|False", "null": "None"}
+_SCALARS = {"string", "integer", "number", "boolean", "null"}
 
 
 def reader_structural_tag(
@@ -57,11 +68,11 @@ def reader_structural_tag(
     """
     made = tag.format
     is_auto = isinstance(made, TriggeredTagsFormat) and not made.at_least_one
-    tags = made.tags if isinstance(made, TriggeredTagsFormat) else [made]
+    tags = getattr(made, "tags", [made])  # of a named tool, the tag alone
     if not all(isinstance(one, TagFormat) for one in tags):
         return tag  # no tool can be called
     calls = [_call(one, strict) for one in tags]
-    strict_calls = [one for one in calls if isinstance(one.content, JSONSchemaFormat)]
+    strict_calls = [one for one in calls if not isinstance(one.content, AnyTextFormat)]
     triggered = (strict_calls or calls) if is_auto else strict_calls
     text = _text(triggered)
     if is_auto:
@@ -95,10 +106,69 @@ def _call(tag: TagFormat, strict: Collection[str] | None) -> TagFormat:
     name = begin[len(_FUNCTION) : begin.rindex(">")]
     if schema is True or (strict is not None and name not in strict):
         return TagFormat(begin=begin, content=AnyTextFormat(), end="</tool_call>")
-    content = content.model_copy(
-        update={"json_schema": _loosened(schema, is_root=True)}
-    )
-    return TagFormat(begin=begin, content=content, end=_ENDS)
+    return TagFormat(begin=begin, content=_arguments(content), end=_ENDS)
+
+
+def _arguments(content: JSONSchemaFormat) -> Format:
+    """The parameters of a strict tool, in their order."""
+
+    def of(schema: Any) -> JSONSchemaFormat:
+        return content.model_copy(update={"json_schema": schema})
+
+    schema = _loosened(content.json_schema, is_root=True)
+    properties = schema.get("properties")
+    is_listed = _LISTED.issuperset(schema) and not schema.get("additionalProperties")
+    if not properties or not is_listed:
+        return of(schema)
+    definitions = {key: schema[key] for key in _DEFINITIONS if key in schema}
+    space = RegexFormat(pattern=_SPACE)
+    parameters: list[Format] = [space]
+    for name, value in properties.items():
+        if _is_scalar(value, definitions):
+            literal: Format = of({**definitions, **value})
+            if words := _words(value):
+                literal = OrFormat(elements=[literal, RegexFormat(pattern=words)])
+            exact = [RegexFormat(pattern="\n?"), literal]
+            one: Format = TagFormat(
+                begin=f"<parameter={name}>",
+                content=SequenceFormat(elements=exact),
+                end=["\n</parameter>", "</parameter>"],
+            )
+        else:
+            one = of({**schema, "properties": {name: value}, "required": [name]})
+        one = SequenceFormat(elements=[one, space])
+        is_required = name in schema.get("required", ())
+        parameters.append(one if is_required else OptionalFormat(content=one))
+    return SequenceFormat(elements=parameters)
+
+
+def _words(schema: dict[str, Any]) -> str:
+    """What the chat template writes for values that JSON writes otherwise."""
+    if "enum" in schema or "const" in schema:
+        return ""
+    kinds = schema.get("type", ())
+    kinds = [kinds] if isinstance(kinds, str) else kinds
+    words = [_PYTHON[kind] for kind in kinds if kind in _PYTHON]
+    for one in (*schema.get("anyOf", ()), *schema.get("oneOf", ())):
+        words += filter(None, [_words(one)])
+    return "|".join(words)
+
+
+def _is_scalar(schema: Any, definitions: dict[str, Any]) -> bool:
+    """Whether no value of a schema is written as JSON with an end of its own."""
+    if not isinstance(schema, dict):
+        return False
+    if "$ref" in schema:
+        _, _, name = str(schema["$ref"]).rpartition("/")
+        named = {key: one for by in definitions.values() for key, one in by.items()}
+        return _is_scalar(named.get(name), {})
+    for key in ("anyOf", "oneOf"):
+        if key in schema:
+            return all(_is_scalar(one, definitions) for one in schema[key])
+    values = schema.get("enum", [schema["const"]] if "const" in schema else [])
+    kinds = schema.get("type", [] if values else ["object"])
+    kinds = {kinds} if isinstance(kinds, str) else set(kinds)
+    return kinds <= _SCALARS and not any(isinstance(one, dict | list) for one in values)
 
 
 def _text(calls: list[TagFormat]) -> AnyTextFormat | TriggeredTagsFormat:
