@@ -271,6 +271,7 @@ def costs(server: Server) -> dict[str, Any]:
 
     examples = Path(vllm.__file__).parents[1] / "examples"
     template = Template(examples / "tool_chat_template_qwen3coder.jinja")
+    tools: tuple[Tool, ...]
     for name, (schema, arguments) in schemas.MANY.items():
         tools = (Tool(name="f", parameters=schema),)
         output, row = template.output([("f", arguments)]), found.setdefault(name, {})

@@ -97,7 +97,7 @@ class Server:
             }
             for n, call in enumerate(want.calls)
         ]
-        said = {
+        said: dict[str, Any] = {
             "role": "assistant",
             "content": want.content or "",
             "tool_calls": calls,
