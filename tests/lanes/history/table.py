@@ -35,7 +35,13 @@ def table(found: Iterable[Release]) -> str:
         sums = {kind: _causes(cell) for kind, cell in cells.items()}
         names = dict.fromkeys(name for sum in sums.values() for name in sorted(sum))
         causes = [
-            [name, results.change({kind: {"replies": sums[kind].get(name, 0)} for kind in sums}, lambda cell: str(cell.get("replies", 0)))]
+            [
+                name,
+                results.change(
+                    {kind: {"replies": sums[kind].get(name, 0)} for kind in sums},
+                    lambda cell: str(cell.get("replies", 0)),
+                ),
+            ]
             for who in CAUSES
             for name in names
             if name.startswith(who)

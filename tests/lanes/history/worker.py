@@ -104,7 +104,7 @@ class Server:
         }
         if want.reasoning:
             said |= dict.fromkeys(("reasoning", "reasoning_content"), want.reasoning)
-        results = [
+        results: list[Any] = [
             {"role": "tool", "tool_call_id": call["id"], "content": RESULT}
             for call in calls
         ]
