@@ -9,6 +9,7 @@ trap 'rm -rf "$work"' EXIT
 cd "$work"
 python3 -m venv venv
 venv/bin/pip install -qq json-repair==0.64.6
+# shellcheck disable=SC2016
 expected='{"text": "```json\n[1]\n```"} whole
 {"text": "n[1]\n```"} cut
 {"text": "# T\n```json\n[1]\n```"} cut further down

@@ -9,6 +9,7 @@ cd "$work"
 python3 -m venv venv
 venv/bin/pip install -qq --no-deps apache-tvm-ffi==0.1.15.post2 typing-extensions==4.16.0 \
     xgrammar==0.2.8
+# shellcheck disable=SC2016
 expected='alone: {"a": 1} True, {"a": "x"} False, 5 False
 anyOf: {"a": 1} True, {"a": "x"} True, 5 True
 oneOf: {"a": 1} True, {"a": "x"} True, 5 True

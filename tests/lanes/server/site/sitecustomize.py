@@ -5,12 +5,17 @@
 defines the two operators which the CUDA build of torchvision registers fakes for, so
 that it imports. vLLM's Qwen3.5 model file imports torchvision for images only.
 
-``SERVER_LANE_CONV_MEND=1``: mends v0.32.0's gated-delta-net convolution on CPUs, which
-stops the engine whenever a step verifies fewer drafts than k: at ``max_tokens``, at the
-length limit, under a grammar. With AMX, the kernel refuses such a step after one that
-accepted more tokens than it has, so the fallback must take it; and of the fallback's
-rolling buffer only the columns of this step's tokens must be rolled. It is the model's
+``SERVER_LANE_CONV_MEND=1``: mends three functions of v0.32.0 on CPUs. It is the model's
 arithmetic; no parser is near.
+
+- The gated-delta-net convolution stops the engine whenever a step verifies fewer drafts
+  than k: at ``max_tokens``, at the length limit, under a grammar. With AMX, the kernel
+  refuses such a step after one that accepted more tokens than it has, so the fallback
+  must take it; and of the fallback's rolling buffer only the columns of this step's
+  tokens must be rolled.
+- The kernel that gives each draft its request's temperature, ``top_k`` and ``top_p``
+  fills a copy, and the sampler reads memory that nobody wrote.
+- ``top_k`` stops the engine at a step without drafts, as the first one is.
 
 ``SERVER_LANE_TAP=FILE``: writes a JSON line for each finished request with the token
 ids that the engine gave the serving code. It watches ``AsyncLLM.generate`` and changes
@@ -71,29 +76,54 @@ def _tap(module: Any, run: Run) -> None:
     module.AsyncLLM.generate = tapped
 
 
-_MENDS = (
-    (
+_CONV = "vllm.model_executor.layers.mamba.ops.cpu.gdn_attention"
+_EXPAND = "vllm.utils.cpu_triton_utils"
+_TOP_K = "vllm.v1.sample.ops.topk_topp_sampler"
+_MENDS = {
+    _CONV: {
         """\
             keep = B[:, offset + 1 : offset + 1 + (state_len - q_i)]
             new_B = torch.cat([keep, x_seq], dim=-1)
             B.copy_(new_B)
-""",
-        """\
+""": """\
             keep = B[:, offset + 1 : offset + 1 + (width - 2)]
             new_B = torch.cat([keep, x_seq], dim=-1)
             B[:, : width - 2 + q_i].copy_(new_B)
 """,
-    ),
-    (
-        "        and int(seq_lens[0].item()) > 0\n",
-        "        and int(seq_lens[0].item()) == state_len - width + 2\n",
-    ),
-)
+        "        and int(seq_lens[0].item()) > 0\n": (
+            "        and int(seq_lens[0].item()) == state_len - width + 2\n"
+        ),
+    },
+    _EXPAND: {
+        """\
+    torch.ops._C.expand_kernel_impl(
+        _ensure_int64(output),
+        _ensure_int64(input_val),
+        _ensure_int64(cu_num_tokens),
+        replace_from,
+        replace_to,
+    )
+""": """\
+    counts = torch.diff(cu_num_tokens, prepend=cu_num_tokens.new_zeros(1))
+    values = input_val.masked_fill(input_val == replace_from, replace_to)
+    output.copy_(values.repeat_interleave(counts))
+""",
+    },
+    _TOP_K: {
+        """\
+    max_top_k = k.max()
+""": """\
+    if not len(k):
+        return logits
+    max_top_k = k.max()
+""",
+    },
+}
 
 
 def _mend(module: Any, _: Run) -> None:
     source = module.__loader__.get_source(module.__name__)
-    for wrong, right in _MENDS:
+    for wrong, right in _MENDS[module.__name__].items():
         if source.count(wrong) != 1:
             raise ImportError(
                 f"{module.__name__} is not what SERVER_LANE_CONV_MEND mends"
@@ -106,10 +136,7 @@ def _mend(module: Any, _: Run) -> None:
 _WATCHED = {
     "torchvision": ("SERVER_LANE_TORCHVISION_SHIM", _shim),
     "vllm.v1.engine.async_llm": ("SERVER_LANE_TAP", _tap),
-    "vllm.model_executor.layers.mamba.ops.cpu.gdn_attention": (
-        "SERVER_LANE_CONV_MEND",
-        _mend,
-    ),
+    **{name: ("SERVER_LANE_CONV_MEND", _mend) for name in _MENDS},
 }
 
 
