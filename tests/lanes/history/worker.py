@@ -83,9 +83,9 @@ class Server:
         of_kinds = ([s for s in kind if s in case.starts] for kind in kinds)
         return [names[0] for names in of_kinds if names]
 
-    def ideal(self, case: Case, run: Run) -> str:
-        """Return what the template itself writes of the message that was meant, and
-        of what follows.
+    def reach(self, case: Case, run: Run) -> int:
+        """Return how much of an output, in characters, the template itself writes
+        again, given the message that was meant and what follows it.
         """
         body = self.body("chat", case, run.start.name)
         want = run.expected
@@ -108,15 +108,18 @@ class Server:
             {"role": "tool", "tool_call_id": call["id"], "content": RESULT}
             for call in calls
         ]
-        text: str = _wrapped().apply_chat_template(
-            [*body["messages"], said, *(results or [QUESTION])],
-            tools=body.get("tools"),
-            chat_template=self.template,
-            tokenize=False,
-            add_generation_prompt=True,
-            **body.get("chat_template_kwargs", {}),
+        prompt, shown = (
+            _wrapped().apply_chat_template(
+                [*body["messages"], *behind],
+                tools=body.get("tools"),
+                chat_template=self.template,
+                tokenize=False,
+                add_generation_prompt=True,
+                **body.get("chat_template_kwargs", {}),
+            )
+            for behind in ([], [said, *(results or [QUESTION])])
         )
-        return text
+        return _common(prompt + run.output + tokens.EOS, shown) - len(prompt)
 
 
 @functools.cache
@@ -193,7 +196,7 @@ def causes(server: Server, surface: str, case: Case, start: str) -> dict[str, st
             found[client] = ""
             continue
         who = "client" if reached.get(CLIENTS[0], at) > at else "server"
-        if _common(written, server.ideal(case, run)) <= at:
+        if server.reach(case, run) <= at - len(prompt):
             who = "template"
         found[client] = f"{who}: {what(prompt, written, shown)}"
     return found
