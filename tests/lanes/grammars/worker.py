@@ -217,7 +217,7 @@ def walks(server: Server, name: str, schema: Any, found: Counter[str]) -> None:
         length = rng.choice(LENGTHS)
         tail = ""
         for step in range(_STEPS):
-            if said.endswith(_CALL_END):  # the walk has ended the call by itself
+            if _CALL_END in said:  # the walk has ended the call by itself
                 break
             if step >= length and (tail := _tail(matcher)):
                 break
@@ -229,7 +229,7 @@ def walks(server: Server, name: str, schema: Any, found: Counter[str]) -> None:
             said += tokens.load().decode([token])
         else:
             tail = _tail(matcher)
-        if not (tail or said.endswith(_CALL_END)):
+        if not (tail or _CALL_END in said):
             found["unended"] += 1
             continue
         found["walks"] += 1
