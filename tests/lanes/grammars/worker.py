@@ -39,6 +39,7 @@ WALKS = 25
 #: Tokens of a walk, before it ends its value where it can.
 LENGTHS = (1, 2, 3, 5, 8, 14)
 _STEPS = 60
+_CALL_END = "</function>\n</tool_call>"
 _PIECES = [*"abcxyt123-05.eE+\"{}[]:,'\\ \n_<>/", "null", "true", "false", "None"]
 _PIECES += ["True", "two", "</", " a", "\n\n", ">\n", "value", "parameter"]
 SURFACES = surfaces()
@@ -214,7 +215,10 @@ def walks(server: Server, name: str, schema: Any, found: Counter[str]) -> None:
             found["no beginning"] += 1
             return
         length = rng.choice(LENGTHS)
+        tail = ""
         for step in range(_STEPS):
+            if _CALL_END in said:  # the walk has ended the call by itself
+                break
             if step >= length and (tail := _tail(matcher)):
                 break
             matcher.fill_next_token_bitmask(bitmask, 0)
@@ -225,7 +229,7 @@ def walks(server: Server, name: str, schema: Any, found: Counter[str]) -> None:
             said += tokens.load().decode([token])
         else:
             tail = _tail(matcher)
-        if not tail:
+        if not (tail or _CALL_END in said):
             found["unended"] += 1
             continue
         found["walks"] += 1
@@ -240,7 +244,7 @@ def walks(server: Server, name: str, schema: Any, found: Counter[str]) -> None:
 def _tail(matcher: Any) -> str:
     """What ends the value and the call here; empty if nothing does."""
     for end in ("\n</parameter>\n", "</parameter>\n"):
-        tail = f"{end}</function>\n</tool_call>"
+        tail = end + _CALL_END
         forked = matcher.fork()
         if forked.accept_string(tail) and forked.is_completed():
             return tail
