@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from conformance.host.engine import use_cpu_platform
 from harness import MIXED, THINKING, call, raw
 
 #: Every kind of delta, and what JSON escapes or must not.
@@ -24,6 +25,7 @@ def models_made(
     monkeypatch: pytest.MonkeyPatch, module: str, name: str, surface: str
 ) -> int:
     """How often a module makes a model while it sends a stream of 100 deltas."""
+    use_cpu_platform()  # before serving is imported
     namespace = import_module(module)
     model, made = getattr(namespace, name), [0]
 
