@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
+import harness
 from grammar import stop
-from harness import THINKING, call, strings, tool
+from harness import SURFACES, THINKING, call, strings, tool
 
 ENUM = {"type": "string", "enum": ["r", "w"], "minLength": 1}
 WRITE = strings("path", "content")
@@ -144,3 +145,29 @@ def test_a_value_is_what_stands_between_its_newlines() -> None:
     ):
         refused = stop(call("f", *wrong), tool_choice="required", tools=tools)
         assert refused is not None, wrong
+
+
+def test_a_schema_that_is_not_well_formed_is_answered() -> None:
+    app, path = harness.application("none", "qwen3_coder"), SURFACES["chat"].PATH
+    faults: list[dict[str, Any]] = [
+        {"$defs": []},
+        {"$defs": {"b": []}, "properties": {"a": {"$ref": "#/$defs/b"}}},
+        {"required": None},
+        {"properties": {"a": True}},
+    ]
+    values: dict[str, list[Any]] = {
+        "type": [[{}], 5, None],
+        "anyOf": [None, ["string"], {}],
+        "enum": [None, 5, "abc"],
+    }
+    for key, every in values.items():
+        faults += ({"properties": {"a": {key: value}}} for value in every)
+    for wrong in faults:
+        tools = [tool("f", strings("a") | wrong)]
+        tools[0]["function"]["strict"] = True
+        for choice in ("auto", "required"):
+            body = harness.body_of("chat", "none", False, [])
+            body |= {"tools": tools, "tool_choice": choice}
+            status, answer = harness.post(app, path, body, harness.script("x", 9))
+            is_clear = status == 400 and b"leave out `strict`" in answer
+            assert status == 200 or is_clear, (wrong, answer)

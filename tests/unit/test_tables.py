@@ -10,12 +10,14 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+import grammars
 import results
 from bench import kept
 from clients import SUITE_VERSION
 from clients import table as clients
 from conformance import table as conformance
 from conftest import REASON, Project, diff_line, git
+from grammars import table as grammars_table
 from judges import CANITOOLCALL, RUST
 from judges import table as judges
 from patchset import paths
@@ -320,3 +322,12 @@ def test_the_page_has_all_tables_and_the_readme_its_summary(five: Project) -> No
     assert "| v1.2.0 |" in text or "| **v1.2.0** (default) |" in text
     assert all(f"\n## {name}\n" in text for name in TABLES)
     assert not stale(releases())
+
+
+def test_grammars_are_a_row_a_release(rows: Path) -> None:
+    counts = {"admitted": 8, "outputs": 9, "ran or cut": 1, "quoting": 4}
+    row = {**counts, "valid": 3, "walks": 5, "most ms a token": 77.61}
+    results.keep(grammars.LANE, 4, NEW, "stock", row)
+    results.keep(grammars.LANE, 4, NEW, "patched", {**row, "ran or cut": 0})
+    text = grammars_table.table([load(NEW)])
+    assert f"| {NEW} | 8/9 → 8/9 | 1/4 → 0/4 | 3/5 → 3/5 | 78 → 78 |" in text

@@ -7,8 +7,8 @@ from typing import Any
 import click
 
 import results
-from conformance.corpora import SUITE_VERSION
 from conformance.lines import run_json
+from grammars import LANE, SUITE_VERSION
 from patchset import console, release, run_command
 from patchset.errors import PatchsetError
 from patchset.series import apply
@@ -41,7 +41,7 @@ def command(names: tuple[str, ...], stock: bool, keep: bool, verbose: bool) -> N
             row = summary(found)
             console.note(f"{name} {kind}: {row}")
             if keep:
-                results.keep("grammars", SUITE_VERSION, name, kind, row)
+                results.keep(LANE, SUITE_VERSION, name, kind, row)
             if kind == "patched":
                 wrong += [f"{name}: {fault}" for fault in faults(row)]
     if wrong:

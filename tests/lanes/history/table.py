@@ -33,15 +33,9 @@ def table(found: Iterable[Release]) -> str:
         blocks = " | ".join(f"lost, blocks of {block}" for block in BLOCKS)
         head = f"{release.name}: template, client | {' | '.join(SURFACES)} | {blocks}"
         sums = {kind: _causes(cell) for kind, cell in cells.items()}
-        names = dict.fromkeys(name for sum in sums.values() for name in sorted(sum))
+        names = sorted({name for counts in sums.values() for name in counts})
         causes = [
-            [
-                name,
-                results.change(
-                    {kind: {"replies": sums[kind].get(name, 0)} for kind in sums},
-                    lambda cell: str(cell.get("replies", 0)),
-                ),
-            ]
+            [name, results.change(sums, partial(_count, name))]
             for who in CAUSES
             for name in names
             if name.startswith(who)
@@ -80,6 +74,10 @@ def _lost(template: str, client: str, block: str, cell: results.Cell) -> str:
     prompts = sum(one["prompts"] for one in said)
     lost, blocks = (sum(one["lost"][block][n] for one in said) for n in (0, 1))
     return f"{lost / prompts:.2%} + {blocks / prompts:.1%}"
+
+
+def _count(cause: str, counts: results.Cell) -> str:
+    return str(counts.get(cause, 0))
 
 
 def _causes(cell: results.Cell) -> dict[str, int]:

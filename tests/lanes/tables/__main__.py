@@ -10,6 +10,7 @@ import click
 import bench
 import clients
 import conformance
+import grammars
 import history
 import judges
 import peers
@@ -19,6 +20,7 @@ from bench import kept
 from clients import table as clients_table
 from conformance import corpora
 from conformance import table as conformance_table
+from grammars import table as grammars_table
 from history import table as history_table
 from judges import table as judges_table
 from patchset import console, files, paths, run_command
@@ -35,6 +37,7 @@ SUITES = {
     "bench": bench.SUITE_VERSION,
     "clients": clients.SUITE_VERSION,
     "prefix_cache": prefix_cache.SUITE_VERSION,
+    grammars.LANE: grammars.SUITE_VERSION,
     history.LANE: history.SUITE_VERSION,
     "peers": peers.SUITE_VERSION,
     **{lane.name: lane.suite for lane in judges.LANES},
@@ -115,6 +118,7 @@ TABLES: dict[str, Callable[[list[Release]], str]] = {
     "Servers": partial(receipts.table, target="cpu"),
     "Runs on GPUs": partial(receipts.table, target="cuda"),
     "Cached prefixes": prefix_cache_table.table,
+    "Grammars": grammars_table.table,
     "History": history_table.table,
     "Rust frontend": judges_table.rust,
     "Other engines": peers_table.table,

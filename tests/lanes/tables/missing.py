@@ -14,12 +14,15 @@ from bench import kept
 from conformance.table import K_BY_K
 from patchset import console, paths, run_command
 from patchset.release import Release, load, releases
+from patchset.series import patched_files
 from patchset.wheel import plugin
 from server import check as receipts
 from server import model
 from tables.__main__ import SUITES
 
 Command = tuple[str, ...]
+#: A release that takes it makes grammars in the model's own format.
+_GRAMMAR = "vllm/tool_parsers/qwen_structural_tag.py"
 #: Cases of each corpus that a server is asked.
 SAMPLE = "40"
 #: Frozen releases whose stock is judged too: PR #35421's, and the last of its kind.
@@ -64,6 +67,9 @@ def commands(release: Release) -> Iterator[tuple[str, str, Command]]:
             yield "conformance", f"{kind} {pair}", (*arguments, "--results")
     yield "prefix_cache", "patched", ("prefix_cache", name, "--results")
     yield "bench", "patched", ("bench", name, "--results")
+    if _GRAMMAR in (patched_files.read(release) or {}):
+        for kind in results.KINDS:
+            yield "grammars", kind, ("grammars", name, "--stock", "--results")
     asked = (("judges", "bfcl"), ("judges", "canitoolcall"), ("clients",))
     for arguments in asked:
         # Stock stays as it is: once it is judged, the patched tree is run alone.

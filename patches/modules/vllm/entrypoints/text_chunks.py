@@ -45,7 +45,7 @@ def frame_of(example: str) -> Frame:
     return Frame(head, tail)
 
 
-# ── Chat ──────────────────────────────────────────────────────────────
+# Chat.
 
 
 class TextChunk(NamedTuple):
@@ -143,7 +143,7 @@ def _is_written_as_delta_message(cls: type[DeltaMessage]) -> bool:
     )
 
 
-# ── Responses ─────────────────────────────────────────────────────────
+# Responses.
 
 
 class TextEvent:

@@ -114,7 +114,7 @@ def is_cut(finish_reason: str | None, stop_reason: int | str | None) -> bool:
     return finish_reason is not None
 
 
-# ── Models ────────────────────────────────────────────────────────────
+# Models.
 
 
 # Requests may have fields that vLLM does not know, which it logs. These models are
@@ -154,7 +154,7 @@ def _arguments_of(index: int) -> TextDelta:
     return delta
 
 
-# ── Deltas ────────────────────────────────────────────────────────────
+# Deltas.
 
 
 class QwenDeltaStream:

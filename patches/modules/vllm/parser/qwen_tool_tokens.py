@@ -51,6 +51,7 @@ class Kind:
     PARAMETER_END = "</parameter>"
     FUNCTION_END = FUNCTION_END
     TOOL_CALL_END = TOOL_CALL_END
+    MISSPELLED_END = "misspelled"  # of a parameter
     OTHER_END = "closer"  # as other formats write it
     END = "end"  # of the output
 
@@ -74,7 +75,13 @@ OPENINGS = (Kind.OPENING, Kind.JSON_OPENING, Kind.GARBLED_OPENING)
 CALL_ENDS = (Kind.FUNCTION_END, Kind.TOOL_CALL_END)
 CLOSING = (Kind.PARAMETER_END, *CALL_ENDS)
 TOOL_CALL_ENDS = (Kind.TOOL_CALL_END, Kind.OTHER_END)
-TEXTS = (Kind.TEXT, Kind.OTHER_END, Kind.TOOL_CALL_START, *THINK_TAGS)
+TEXTS = (
+    Kind.TEXT,
+    Kind.MISSPELLED_END,
+    Kind.OTHER_END,
+    Kind.TOOL_CALL_START,
+    *THINK_TAGS,
+)
 # Of a call, if other text may stand within them and behind them.
 LOOSE = (Kind.GARBLED_OPENING, Kind.FUNCTION, Kind.TOOL_CALL_START)
 
@@ -90,6 +97,8 @@ _TAG = (
     rf"(?:{_GAP}</tool_call>|(?P<closer>))"
     rf"|<{_SPACE}parameter{_SPACE}=(?P<parameter>{_NAME}){_SPACE}>"
     rf"|<{_SPACE}/{_SPACE}(?P<spaced>parameter|function|tool_call){_SPACE}>"
+    rf"|</(?P<misspelled>(?i:parameter)(?:(?:[ \t=][^<>\n]{{0,{MAX_NAME}}})?>"
+    rf"|(?=[ \t\r]{{0,{MAX_SPACE}}}\n)))"
     rf"|<parameter(?P<other>(?:[ \t][^<>\n]{{0,{MAX_NAME}}}(?<!/))?)>"
     rf"|(?:{_START}{_GAP})?<{_SPACE}function{_SPACE}=(?P<opening>{_NAME}){_SPACE}>"
     rf"(?={_GAP}(?:<parameter={_NAME}>|</function>|</tool_call>))"
@@ -114,7 +123,7 @@ _ATTRIBUTES = re.compile(
 # faster one.
 _BEGINNING = std_re.compile(
     r"<(?:(/(?:parameter|function|tool_call)>)"
-    r"|/?(?:par|fun|too|thi|inv|(?:pa?|fu?|to?|th?|in?)?\Z)"
+    r"|/?(?:[Pp](?:ar|AR)|fun|too|thi|inv|(?:[Pp][Aa]?|fu?|to?|th?|in?)?\Z)"
     rf"|{_SPACE}/?{_SPACE}(?:par|fun|too|(?:pa?|fu?|to?)?\Z))"
 )
 _CUT_CLOSING_TAGS = frozenset(

@@ -290,6 +290,36 @@ class _CallEnd(_Tag):
         return self.is_alone() and is_sure and not value.calls.end_at_once
 
 
+class _MisspelledEnd(_Tag):
+    """A ``</parameter>`` in other letters, with a name, or without its ``>``."""
+
+    def look(self) -> None:
+        if not (self.is_alone() and self.indent is not None and self.mirrors):
+            return
+        self.following, end = self.value.tokens.following(self.behind)
+        self.end = end if self.following == Kind.FUNCTION_END else 0
+
+    def is_due(self) -> bool:
+        """Whether the next parameter is, and is first on its line."""
+        if self.following != Kind.PARAMETER:
+            return False
+        token = self.value.tokens[self.behind]
+        return starts_line(token.gap) and self.call.is_due(self.call.key_of(token))
+
+    def is_forgiven(self) -> bool:
+        """Whether it ends the call with the closing tags that follow."""
+        calls = self.value.calls
+        if not self.end or calls.end_at_once:
+            return self.end > 0
+        following = self.value.tokens.following(self.end)[0]
+        return following == Kind.END or calls.end_by(following)
+
+    def may_end_call(self) -> bool:
+        """Whether it is the call's end if text and the end follow."""
+        last = self.value.tokens[self.end - 1].kind
+        return self.end > 0 and last == Kind.TOOL_CALL_END
+
+
 class _Opening(_Tag):
     """The opening of a call."""
 
@@ -713,6 +743,13 @@ _CALL_END: Rules = (
     # Else it is text.
     (always, Value.literal_sequence),
 )
+# 6. Forgotten tags: one that is misspelled.
+_MISSPELLED_END: Rules = (
+    (_MisspelledEnd.is_due, Value.end_before),
+    (_MisspelledEnd.is_forgiven, Value.end_with_call),
+    (_MisspelledEnd.may_end_call, Value.hold_part),
+    (always, Value.literal),
+)
 _OPENING: Rules = (
     # 3. What a closing sequence was, a call behind it decides.
     (_Opening.waits, Value.quote_first),
@@ -735,6 +772,7 @@ _PARAMETER: Rules = (
 )
 _TABLES: dict[str, tuple[type[_Tag], Rules]] = {
     Kind.PARAMETER_END: (_ParameterEnd, _PARAMETER_END),
+    Kind.MISSPELLED_END: (_MisspelledEnd, _MISSPELLED_END),
     Kind.FUNCTION_END: (_CallEnd, _CALL_END),
     Kind.TOOL_CALL_END: (_CallEnd, _CALL_END),
     Kind.OPENING: (_Opening, _OPENING),

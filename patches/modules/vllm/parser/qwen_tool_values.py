@@ -89,7 +89,7 @@ _BOOLEANS = ("true", "false", "True", "False")
 _NULLS = ("null", "None")
 
 
-# ── Schemas ───────────────────────────────────────────────────────────
+# Schemas.
 
 
 def _list(value: Any) -> list[Any]:
@@ -357,7 +357,7 @@ def _is_within(number: float, schema: Mapping[str, Any], low: str, high: str) ->
     )
 
 
-# ── Conversion ────────────────────────────────────────────────────────
+# Conversion.
 
 
 def _not_json(name: str) -> Any:
@@ -561,7 +561,7 @@ def _convert_union(text: str, schema: Any, tool: ToolSchema) -> str:
     return result if _is_of(value, before) and json.dumps(value) == text else string
 
 
-# ── Writing ───────────────────────────────────────────────────────────
+# Writing.
 
 
 class _StringValue:

@@ -52,8 +52,9 @@ _DEFINITIONS = ("$defs", "definitions")
 _NOTES = ("$schema", "$id", "title", "description", "strict")
 _LISTED = {"type", "properties", "required", "additionalProperties"}
 _LISTED |= {*_DEFINITIONS, *_NOTES}
+_UNIONS = ("anyOf", "oneOf")
 _PYTHON = {"boolean": "True|False", "null": "None"}
-_SCALARS = {"string", "integer", "number", "boolean", "null"}
+_SCALARS = ("string", "integer", "number", "boolean", "null")
 
 
 def reader_structural_tag(
@@ -116,14 +117,12 @@ def _arguments(content: JSONSchemaFormat) -> Format:
         return content.model_copy(update={"json_schema": schema})
 
     schema = _loosened(content.json_schema, is_root=True)
-    properties = schema.get("properties")
-    is_listed = _LISTED.issuperset(schema) and not schema.get("additionalProperties")
-    if not properties or not is_listed:
-        return of(schema)
     definitions = {key: schema[key] for key in _DEFINITIONS if key in schema}
+    if not _is_listed(schema, definitions):
+        return of(schema)
     space = RegexFormat(pattern=_SPACE)
     parameters: list[Format] = [space]
-    for name, value in properties.items():
+    for name, value in schema["properties"].items():
         if _is_scalar(value, definitions):
             literal: Format = of({**definitions, **value})
             if words := _words(value):
@@ -142,6 +141,19 @@ def _arguments(content: JSONSchemaFormat) -> Format:
     return SequenceFormat(elements=parameters)
 
 
+def _is_listed(schema: dict[str, Any], definitions: dict[str, Any]) -> bool:
+    """Whether a schema lists its parameters, says nothing else and is well formed."""
+    properties = schema.get("properties")
+    return (
+        _LISTED.issuperset(schema)
+        and not schema.get("additionalProperties")
+        and isinstance(properties, dict)
+        and bool(properties)
+        and isinstance(schema.get("required", []), list)
+        and all(isinstance(named, dict) for named in definitions.values())
+    )
+
+
 def _words(schema: dict[str, Any]) -> str:
     """What the chat template writes for values that JSON writes otherwise."""
     if "enum" in schema or "const" in schema:
@@ -149,8 +161,8 @@ def _words(schema: dict[str, Any]) -> str:
     kinds = schema.get("type", ())
     kinds = [kinds] if isinstance(kinds, str) else kinds
     words = [_PYTHON[kind] for kind in kinds if kind in _PYTHON]
-    for one in (*schema.get("anyOf", ()), *schema.get("oneOf", ())):
-        words += filter(None, [_words(one)])
+    for key in _UNIONS:
+        words += filter(None, map(_words, schema.get(key, ())))
     return "|".join(words)
 
 
@@ -162,13 +174,17 @@ def _is_scalar(schema: Any, definitions: dict[str, Any]) -> bool:
         _, _, name = str(schema["$ref"]).rpartition("/")
         named = {key: one for by in definitions.values() for key, one in by.items()}
         return _is_scalar(named.get(name), {})
-    for key in ("anyOf", "oneOf"):
-        if key in schema:
-            return all(_is_scalar(one, definitions) for one in schema[key])
+    unions = [schema[key] for key in _UNIONS if key in schema]
     values = schema.get("enum", [schema["const"]] if "const" in schema else [])
-    kinds = schema.get("type", [] if values else ["object"])
-    kinds = {kinds} if isinstance(kinds, str) else set(kinds)
-    return kinds <= _SCALARS and not any(isinstance(one, dict | list) for one in values)
+    kinds = schema.get("type", [] if values or unions else ["object"])
+    kinds = [kinds] if isinstance(kinds, str) else kinds
+    if not all(isinstance(each, list) for each in (*unions, values, kinds)):
+        return False
+    return (
+        all(_is_scalar(one, definitions) for union in unions for one in union)
+        and all(kind in _SCALARS for kind in kinds)
+        and not any(isinstance(one, dict | list) for one in values)
+    )
 
 
 def _text(calls: list[TagFormat]) -> AnyTextFormat | TriggeredTagsFormat:
