@@ -97,7 +97,7 @@ _TAG = (
     rf"(?:{_GAP}</tool_call>|(?P<closer>))"
     rf"|<{_SPACE}parameter{_SPACE}=(?P<parameter>{_NAME}){_SPACE}>"
     rf"|<{_SPACE}/{_SPACE}(?P<spaced>parameter|function|tool_call){_SPACE}>"
-    rf"|</(?P<misspelled>(?i:parameter)(?:(?:[ \t=][^<>\n]{{0,{MAX_NAME}}})?>"
+    rf"|</(?P<misspelled>(?i:parameters?)(?:(?:[ \t=][^<>\n]{{0,{MAX_NAME}}})?>"
     rf"|(?=[ \t\r]{{0,{MAX_SPACE}}}\n)))"
     rf"|<parameter(?P<other>(?:[ \t][^<>\n]{{0,{MAX_NAME}}}(?<!/))?)>"
     rf"|(?:{_START}{_GAP})?<{_SPACE}function{_SPACE}=(?P<opening>{_NAME}){_SPACE}>"
