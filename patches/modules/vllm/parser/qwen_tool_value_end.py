@@ -291,7 +291,7 @@ class _CallEnd(_Tag):
 
 
 class _MisspelledEnd(_Tag):
-    """A ``</parameter>`` in other letters or the plural, with a name, or without ``>``."""
+    """A ``</parameter>`` in other letters, in the plural, with a name, or unclosed."""
 
     def look(self) -> None:
         if not (self.is_alone() and self.indent is not None and self.mirrors):
