@@ -106,8 +106,28 @@ BLOCKS = [
     "</",
 ]
 
+MISSPELLED = [
+    "\n",
+    "\n",
+    " ",
+    ">",
+    "a",
+    "</parameter",
+    "</PARAMETER>",
+    "<parameter>",
+    "</parameters>",
+    "<parameter=content>",
+    "</function>",
+    "</invoke>",
+    "</function_calls>\n",
+    "</tool_call>",
+    "\n</parameter>\n</function>\n</tool_call>",
+]
 
-@pytest.mark.parametrize("words", [TAGS, BLOCKS], ids=["tags", "blocks"])
+
+@pytest.mark.parametrize(
+    "words", [TAGS, BLOCKS, MISSPELLED], ids=["tags", "blocks", "misspelled"]
+)
 def test_random_outputs_and_cuts(words: list[str]) -> None:
     random_ = random.Random(20260901)
     for _ in range(1500):

@@ -48,6 +48,7 @@ class Kind:
     TOOL_CALL_START = "start"  # with anything behind it
     PARAMETER = "parameter"
     OTHER_PARAMETER = "other"  # as other formats write it
+    BARE_PARAMETER = "bare"  # without a name, or a closing tag without its slash
     PARAMETER_END = "</parameter>"
     FUNCTION_END = FUNCTION_END
     TOOL_CALL_END = TOOL_CALL_END
@@ -98,8 +99,9 @@ _TAG = (
     rf"|<{_SPACE}parameter{_SPACE}=(?P<parameter>{_NAME}){_SPACE}>"
     rf"|<{_SPACE}/{_SPACE}(?P<spaced>parameter|function|tool_call){_SPACE}>"
     rf"|</(?P<misspelled>(?i:parameters?)(?:(?:[ \t=][^<>\n]{{0,{MAX_NAME}}})?>"
-    rf"|(?=[ \t\r]{{0,{MAX_SPACE}}}\n)))"
-    rf"|<parameter(?P<other>(?:[ \t][^<>\n]{{0,{MAX_NAME}}}(?<!/))?)>"
+    # Unclosed, so that it is no spaced tag whatever follows.
+    rf"|(?=[ \t\r]{{0,{MAX_SPACE}}}\n(?:{_SPACE}[^> \t\r\n]|[ \t\r\n]{{{MAX_SPACE}}}))))"
+    rf"|<parameter(?:(?P<bare>)|(?P<other>[ \t][^<>\n]{{0,{MAX_NAME}}}(?<!/)))>"
     rf"|(?:{_START}{_GAP})?<{_SPACE}function{_SPACE}=(?P<opening>{_NAME}){_SPACE}>"
     rf"(?={_GAP}(?:<parameter={_NAME}>|</function>|</tool_call>))"
     rf"|<tool_call>{_GAP}(?P<json>)(?=\{{)"
@@ -187,6 +189,12 @@ class Lexer:
                 match = _GARBLED.match(text, at)
             if match is not None and not is_cut:
                 tag, named = match.group(), match.lastgroup
+                if (
+                    named == Kind.OTHER_END
+                    and not final
+                    and _goes_on(text, match.end())
+                ):
+                    return _Tag(at, at, Kind.TEXT, "")
                 name = trim_name(match[named]) if named else ""
                 if named == "other":
                     name = given[1] if (given := _NAMED.match(name)) else ""
@@ -230,6 +238,13 @@ class Lexer:
         gap = "".join(self._gap)
         self._gap.clear()
         return gap
+
+
+def _goes_on(text: str, at: int) -> bool:
+    """Whether a ``</tool_call>`` may follow that makes one tag with what is before."""
+    behind = text[at : at + MAX_GAP + len(TOOL_CALL_END)]
+    tag = behind.lstrip()
+    return len(behind) - len(tag) <= MAX_GAP and TOOL_CALL_END.startswith(tag)
 
 
 def trim_name(name: str) -> str:

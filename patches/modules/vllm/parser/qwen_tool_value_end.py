@@ -81,6 +81,10 @@ class _Tag:
     def in_block(self) -> bool:
         return self.quote is not None and self.quote.name is not None
 
+    def opens_quote(self) -> bool:
+        """Whether it is first on its line, outside of anything quoted."""
+        return self.indent is not None and self.quote is None
+
     def is_alone(self) -> bool:
         """Whether nothing is quoted or held where the tag stands."""
         return self.quote is None and self.held is None
@@ -291,7 +295,7 @@ class _CallEnd(_Tag):
 
 
 class _MisspelledEnd(_Tag):
-    """A ``</parameter>`` in other letters, in the plural, with a name, or unclosed."""
+    """A ``</parameter>`` in other letters or the plural, named, or without / or >."""
 
     def look(self) -> None:
         if not (self.is_alone() and self.indent is not None and self.mirrors):
@@ -365,9 +369,6 @@ class _Parameter(_Tag):
         start, end, tokens = self.held.back, self.behind - 1, self.value.tokens
         is_text = all(token.kind in TEXTS for token in tokens[start:end])
         return is_text and tokens.short_text(start, end) is not None
-
-    def opens_quote(self) -> bool:
-        return self.indent is not None and self.quote is None
 
 
 class Value:
@@ -692,14 +693,14 @@ class Value:
         self._reach(tag.behind - 1)
         return self._accept(ends_call=False)
 
-    def open_quoted(self, tag: _Parameter) -> str:
+    def open_quoted(self, tag: _Tag) -> str:
         """The tag is a quoted block's own."""
         gap, quote = self.tokens.peek(tag.behind).gap, self.quotes[-1]
         quote.in_parameter = True
         quote.in_line = tag.indent is None and not gap.startswith("\n")
         return self.literal(tag)
 
-    def quote_parameter(self, tag: _Parameter) -> str:
+    def quote_parameter(self, tag: _Tag) -> str:
         """The tag opens a parameter that the value quotes."""
         self.quotes.append(_Quote(None, in_parameter=True))
         return self.literal(tag)
@@ -750,6 +751,16 @@ _MISSPELLED_END: Rules = (
     (_MisspelledEnd.may_end_call, Value.hold_part),
     (always, Value.literal),
 )
+# A tag without a name: its slash is missing, or it is as a quoted one.
+_BARE_PARAMETER: Rules = (
+    # 6. Forgotten tags.
+    *_MISSPELLED_END[:-1],
+    # 4. A quoted block claims its own tags, or it opens a quoted parameter.
+    (_MisspelledEnd.in_block, Value.open_quoted),
+    (_MisspelledEnd.opens_quote, Value.quote_parameter),
+    # Else it is text.
+    (always, Value.literal),
+)
 _OPENING: Rules = (
     # 3. What a closing sequence was, a call behind it decides.
     (_Opening.waits, Value.quote_first),
@@ -773,6 +784,7 @@ _PARAMETER: Rules = (
 _TABLES: dict[str, tuple[type[_Tag], Rules]] = {
     Kind.PARAMETER_END: (_ParameterEnd, _PARAMETER_END),
     Kind.MISSPELLED_END: (_MisspelledEnd, _MISSPELLED_END),
+    Kind.BARE_PARAMETER: (_MisspelledEnd, _BARE_PARAMETER),
     Kind.FUNCTION_END: (_CallEnd, _CALL_END),
     Kind.TOOL_CALL_END: (_CallEnd, _CALL_END),
     Kind.OPENING: (_Opening, _OPENING),
