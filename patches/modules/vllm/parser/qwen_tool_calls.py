@@ -337,7 +337,9 @@ class Calls:
         if behind.is_bare():
             held.position = Position.BARE
         elif held.position is Position.PLAIN and not held.in_reasoning:
-            held.position = Position.PLAIN if behind.is_beside() else Position.OTHER
+            is_opening = behind.token.kind in (Kind.OPENING, Kind.GARBLED_OPENING)
+            is_plain = is_opening and is_beside(behind.token.gap)
+            held.position = Position.PLAIN if is_plain else Position.OTHER
         held.opening = self.tokens.at
         return self.open(behind.token)
 

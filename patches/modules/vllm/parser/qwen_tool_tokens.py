@@ -100,10 +100,12 @@ _TAG = (
     rf"|<{_SPACE}/{_SPACE}(?P<spaced>parameter|function|tool_call){_SPACE}>"
     rf"|</(?P<misspelled>(?i:parameters?)(?:(?:[ \t=][^<>\n]{{0,{MAX_NAME}}})?>"
     # Unclosed, so that it is no spaced tag whatever follows.
-    rf"|(?=[ \t\r]{{0,{MAX_SPACE}}}\n(?:{_SPACE}[^> \t\r\n]|[ \t\r\n]{{{MAX_SPACE}}}))))"
+    rf"|(?=[ \t\r]{{0,{MAX_SPACE}}}\n"
+    rf"(?:{_SPACE}[^> \t\r\n]|[ \t\r\n]{{{MAX_SPACE}}}))))"
     rf"|<parameter(?:(?P<bare>)|(?P<other>[ \t][^<>\n]{{0,{MAX_NAME}}}(?<!/)))>"
     rf"|(?:{_START}{_GAP})?<{_SPACE}function{_SPACE}=(?P<opening>{_NAME}){_SPACE}>"
-    rf"(?={_GAP}(?:<parameter={_NAME}>|</function>|</tool_call>))"
+    rf"(?={_GAP}(?:(?:</parameter>{_GAP})?<parameter={_NAME}>"
+    r"|</function>|</tool_call>))"
     rf"|<tool_call>{_GAP}(?P<json>)(?=\{{)"
 )
 _TAGS = {True: re.compile(rf"</?think>|{_TAG}"), False: re.compile(_TAG)}
