@@ -331,6 +331,15 @@ def test_white_space_is_held_up_to_a_bound() -> None:
     assert writer.value(" ") == '"v": "' + " " * 1_001
 
 
+def test_words_of_a_listed_string_are_written_as_they_come() -> None:
+    schema = {"properties": {"city": {"type": "string", "enum": ["New York"]}}}
+    writer = ArgumentsWriter(ToolSchema(schema))
+    assert writer.begin() + writer.begin_parameter("city") == '{"city": "'
+    pieces = [writer.value(piece) for piece in ("New", " ", "York", "\n")]
+    assert pieces == ["New", "", " York", ""]
+    assert writer.end_value() == '"'
+
+
 def test_a_lone_surrogate_stays_an_escape() -> None:
     for text in ('"\\ud800"', '"[\\"\\ud800\\"]"', "['\\ud800']", '["\\ud800",]'):
         convert(text, ARRAY).encode()

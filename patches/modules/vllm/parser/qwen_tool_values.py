@@ -597,7 +597,8 @@ class _ListedValue:
     def text(self, text: str) -> str:
         if self._is_open:
             self._held += text
-            text = "" if self._held[0].isspace() else self._held.rstrip()
+            is_at_start = not self._written and self._held[0].isspace()
+            text = "" if is_at_start else self._held.rstrip()
             self._is_open = len(self._written) + len(self._held) <= MAX_SCALAR
             text = text if self._is_open else self._held
             self._written += text
