@@ -463,3 +463,21 @@ def test_a_tool_with_many_required_keys_takes_bounded_work(
     monkeypatch.setattr(ToolSchema, "types", counted)
     schema = ToolSchema({"properties": dict.fromkeys(keys, STRING), "required": keys})
     assert len(asked) == len(schema.required) == 256
+
+
+def test_references_that_lead_on_are_followed_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[str] = []
+    target = ToolSchema._target
+
+    def counted(self: ToolSchema, ref: str) -> Any:
+        asked.append(ref)
+        return target(self, ref)
+
+    monkeypatch.setattr(ToolSchema, "_target", counted)
+    chain = [{"$ref": f"#/c/{n + 1}"} for n in range(15)]
+    keys = [f"p{n}" for n in range(200)]
+    properties = {key: {"$ref": "#/c/0"} for key in keys}
+    ToolSchema({"properties": properties, "required": keys, "c": [*chain, STRING]})
+    assert len(asked) == 16

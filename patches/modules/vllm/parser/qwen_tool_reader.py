@@ -125,23 +125,23 @@ class QwenToolReader:
 
     def feed(self, text: str) -> list[Event]:
         """Read the next piece of the output."""
-        if self._text is not None:
-            # Most pieces only go on with the text before them, and decide nothing.
+        # Most pieces only go on with the text before them, and decide nothing.
+        if (event := self._text) == _HELD:
+            if "<" not in text and not self._lexer.rest:
+                self._later.append(text)
+                return []
+        elif event is not None:
             plain = self._lexer.plain(text)
             if isinstance(plain, str):
-                if self._text != EventType.VALUE:
+                if event != EventType.VALUE:
                     self._output.lines.add(plain)
-                return [(self._text, plain)] if plain else []
+                return [(event, plain)] if plain else []
             self._tokens += plain
             return self._read()
-        is_read = self._tokens.at == len(self._tokens)
-        is_held = is_read and self._output.end is not None
-        if is_held and "<" not in text and not self._lexer.rest:
-            self._later.append(text)
-            return []
-        self._tokens += self._lexer.feed("".join([*self._later, text]))
+        tokens = self._lexer.feed("".join([*self._later, text]))
         self._later.clear()
-        return self._read()
+        self._tokens += tokens
+        return self._read() if tokens else []
 
     def finish(self, cut: bool = False, *, stopped: bool = False) -> list[Event]:
         """Decide what is held at the output's end.
@@ -196,12 +196,15 @@ class QwenToolReader:
         if output.calls is None and output.end is None:
             del tokens[: tokens.at]
             tokens.at = 0
-        self._text = None if tokens else self._text_event()
+        self._text = self._text_event()
         return output.take()
 
     def _text_event(self) -> str | None:
         """The event of text that decides nothing here, if all before it is read."""
         state, output = self._state, self._output
+        if self._tokens:
+            is_read = self._tokens.at == len(self._tokens)
+            return _HELD if is_read and output.end is not None else None
         if state == State.REASONING and not output.spaces:
             return EventType.REASONING
         if state == State.ANSWER and output.answered:
@@ -332,6 +335,7 @@ _BEGINNING: Rules = (
     # Else it is text.
     (always, QwenToolReader._quote),
 )
+_HELD = "HELD"  # no event: the text waits with what may be a value's end
 _IN_TEXT = {
     State.THINK_OPENING: QwenToolReader._think_opening,
     State.REASONING: QwenToolReader._reasoning,

@@ -137,13 +137,8 @@ _CUT_CLOSING_TAGS = frozenset(
 _WORD = re.compile(r"[^\w\n<]*+\w")
 
 
-class _Tag(NamedTuple):
-    """Where a tag stands in a text, what it is (of an empty one ``TEXT``), its name."""
-
-    start: int
-    end: int
-    kind: str
-    name: str
+# Where a tag stands in a text, what it is (of an empty one ``TEXT``), its name.
+_Tag = tuple[int, int, str, str]
 
 
 class Lexer:
@@ -167,10 +162,10 @@ class Lexer:
         """
         if self.rest or "<" in text:
             text = self.rest + text
-            tag = self._next_tag(text, 0)
-            if tag.kind != Kind.TEXT:
+            start, _, kind, _ = tag = self._next_tag(text, 0)
+            if kind != Kind.TEXT:
                 return self._tokens_of(text, tag)
-            text, self.rest = text[: tag.start], text[tag.start :]
+            text, self.rest = text[:start], text[start:]
         body = text.rstrip()
         before = self.take_gap() if body and self._gap else ""
         if len(body) < len(text):
@@ -182,11 +177,11 @@ class Lexer:
         while (beginning := _BEGINNING.search(text, at)) is not None:
             at = beginning.start()
             if beginning[1]:
-                return _Tag(at, beginning.end(), beginning[0], "")
+                return at, beginning.end(), beginning[0], ""
             match = self._pattern.match(text, at, partial=True)
             is_cut = match is not None and match.partial
             if is_cut and (not final or text[at:] in _CUT_CLOSING_TAGS):
-                return _Tag(at, at, Kind.TEXT, "")
+                return at, at, Kind.TEXT, ""
             if match is None:
                 match = _GARBLED.match(text, at)
             if match is not None and not is_cut:
@@ -204,21 +199,21 @@ class Lexer:
                     name = declared_name(name, self._names)
                 kind = named or tag[max(tag.rfind("</"), 0) :]
                 kind = f"</{name}>" if named == "spaced" else kind
-                return _Tag(at, match.end(), kind, name)
+                return at, match.end(), kind, name
             at += 1
-        return _Tag(len(text), len(text), Kind.TEXT, "")
+        return len(text), len(text), Kind.TEXT, ""
 
     def _tokens_of(self, text: str, tag: _Tag, final: bool = False) -> list[Token]:
         """Tokens of a text, whose first tag this is."""
         tokens: list[Token] = []
-        at = 0
-        while tag.kind != Kind.TEXT:
-            start, end, kind, name = tag
+        at, (start, end, kind, name) = 0, tag
+        while kind != Kind.TEXT:
             self._add_text(tokens, text[at:start])
             tokens.append(Token(kind, self.take_gap(), text[start:end], name))
-            at, tag = end, self._next_tag(text, end, final)
-        self._add_text(tokens, text[at : tag.start])
-        self.rest = text[tag.start :]
+            at = end
+            start, end, kind, name = self._next_tag(text, end, final)
+        self._add_text(tokens, text[at:start])
+        self.rest = text[start:]
         if final:
             tokens.append(Token(Kind.END, self.take_gap(), self.rest))
         return tokens
@@ -226,8 +221,10 @@ class Lexer:
     def _add_text(self, tokens: list[Token], text: str) -> None:
         if body := text.strip():
             before, _, text = text.partition(body)
-            self._gap.append(before)
-            tokens.append(Token(Kind.TEXT, self.take_gap(), body))
+            if before or self._gap:
+                self._gap.append(before)
+                before = self.take_gap()
+            tokens.append(Token(Kind.TEXT, before, body))
         if text:
             self._gap.append(text)
 

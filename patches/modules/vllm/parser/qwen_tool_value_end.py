@@ -471,6 +471,9 @@ class Value:
 
     def value(self, token: Token) -> str:
         """Text of the value, or a tag that may end it."""
+        if token.kind == Kind.TEXT:
+            self.output.emit(EventType.VALUE, token.gap + token.text)
+            return State.VALUE
         self.starts = False
         return self._read(token, State.VALUE)
 
@@ -737,6 +740,8 @@ _CALL_END: Rules = (
     (_CallEnd.repeats, Value.repeat),
     # 4. A quoted block claims its own tags.
     (_CallEnd.closes_block, Value.close_block),
+    # Else it is text where something is quoted or held.
+    (lambda tag: not tag.is_alone(), Value.literal_sequence),
     # 6. Forgotten tags; an empty value has a line of its own.
     (lambda tag: tag.is_empty, Value.literal),
     (_CallEnd.is_forgiven, Value.end_with_call),
@@ -762,6 +767,8 @@ _BARE_PARAMETER: Rules = (
     (always, Value.literal),
 )
 _OPENING: Rules = (
+    # As most, where nothing is held.
+    (lambda tag: tag.held is None, Value.quote_call),
     # 3. What a closing sequence was, a call behind it decides.
     (_Opening.waits, Value.quote_first),
     (_Opening.is_quoted_again, Value.quote_again),

@@ -117,6 +117,7 @@ class ToolSchema:
         # By id of the schema.
         self._types: dict[int, list[str]] = {}
         self._resolved: dict[int, Any] = {}
+        self._targets: dict[str, Any] = {}  # by reference
         self._listed: dict[int, bool] = {}
         self.checks_left = MAX_CHECKS
         self._properties: dict[str, Any] = {}
@@ -194,19 +195,25 @@ class ToolSchema:
             ref = schema.get("$ref") if isinstance(schema, Mapping) else None
             if not isinstance(ref, str):
                 return schema
-            if not ref.startswith("#") or len(ref) > MAX_REF:
-                return None
-            schema = self._root
-            for part in ref[1:].split("/")[1:]:
-                part = part.replace("~1", "/").replace("~0", "~")
-                if isinstance(schema, Mapping):
-                    schema = schema.get(part)
-                elif isinstance(schema, list) and part.isdecimal():
-                    index = int(part[:9])
-                    schema = schema[index] if index < len(schema) else None
-                else:
-                    return None
+            if ref not in self._targets:
+                self._targets[ref] = self._target(ref)
+            schema = self._targets[ref]
         return None
+
+    def _target(self, ref: str) -> Any:
+        if not ref.startswith("#") or len(ref) > MAX_REF:
+            return None
+        schema: Any = self._root
+        for part in ref[1:].split("/")[1:]:
+            part = part.replace("~1", "/").replace("~0", "~")
+            if isinstance(schema, Mapping):
+                schema = schema.get(part)
+            elif isinstance(schema, list) and part.isdecimal():
+                index = int(part[:9])
+                schema = schema[index] if index < len(schema) else None
+            else:
+                return None
+        return schema
 
     def types(self, schema: Any, depth: int = MAX_DEPTH) -> list[str]:
         """Types that *schema* admits, in its order; none if it does not say."""
