@@ -192,10 +192,13 @@ def test_a_pattern_within_json_that_is_not_for_the_whole_string() -> None:
         "properties": {
             "list": {"type": "array", "items": item},
             "either": {"anyOf": [item, {"type": "null"}]},
+            "keys": {"type": "object", "patternProperties": {"^x": item}},
         },
         "required": ["list", "either"],
     }
-    assert not refused(schema, ("list", '["bc"]'), ("either", "bc"))
+    either = ("either", "bc")
+    assert not refused(schema, ("list", '["bc"]'), either)
+    assert not refused(schema, ("list", "[]"), either, ("keys", '{"xa": "b"}'))
     assert refused(schema, ("list", "[1]"), ("either", "null"))
 
 

@@ -326,6 +326,10 @@ def _loosened(schema: Any, *, is_root: bool = False) -> Any:
     if _is_plain(kept) and kept.get("additionalProperties") is not False:
         for name in kept.get("required", ()) if "properties" in kept else ():
             kept["properties"].setdefault(name, {})
+    names = kept.get("patternProperties")
+    if isinstance(names, dict) and not all(map(_is_whole, names)):
+        del kept["patternProperties"]
+        kept["additionalProperties"] = {}
     if kept.get("type") == "array" and "prefixItems" not in kept:
         kept.setdefault("items", {})
     if kept.get("type") == "object" and not is_root and kept.keys().isdisjoint(_KEYS):
