@@ -147,12 +147,140 @@ def test_a_value_is_what_stands_between_its_newlines() -> None:
         assert refused is not None, wrong
 
 
+def refused(schema: dict[str, Any], *values: tuple[str, str]) -> bool:
+    """Whether the grammar of a strict tool refuses a call."""
+    tools = [tool("f", schema)]
+    tools[0]["function"]["strict"] = True
+    output = call("f", *values)
+    return stop(output, tool_choice="required", tools=tools) is not None
+
+
+@pytest.mark.parametrize(
+    ("pattern", "taken", "not_taken"),
+    [
+        ("^https?://", ["https://x/y?<b>", "http://a\nb"], ["ftp://x", " http://a"]),
+        (r"\.py$", ["a.py", "<a>\n.py"], ["a.pyc", "py"]),
+        ("b|c", ["abd", "c"], ["ad"]),
+        (r"^\$[0-9]", ["$1.50"], ["1", "$a"]),
+        ("[$^]", ["a$b"], ["ab"]),
+        ("^(a|b)$", ["a", "b"], ["ab"]),
+        # These are not in force.
+        ("^a|b$", ["ab", "cb", "x"], []),
+        (r"\S", ["a b", "a<b"], []),
+        ("a.c", ["xabcx"], []),
+        ("^", ["", "x"], []),
+    ],
+)
+def test_a_pattern_is_searched_for(
+    pattern: str, taken: list[str], not_taken: list[str]
+) -> None:
+    schema = strings("a", "b")
+    schema["properties"]["a"]["pattern"] = pattern
+    schema |= {"required": ["a"], "additionalProperties": False}
+    for value in taken:
+        assert not refused(schema, ("a", value)), value
+        assert not refused(schema, ("a", value), ("b", "x")), value
+        assert refused(schema, ("a", value), ("zz", "x")), value
+    for value in not_taken:
+        assert refused(schema, ("a", value)), value
+
+
+def test_a_pattern_within_json_that_is_not_for_the_whole_string() -> None:
+    item = {"type": "string", "pattern": "^b"}
+    schema: dict[str, Any] = {
+        "type": "object",
+        "properties": {
+            "list": {"type": "array", "items": item},
+            "either": {"anyOf": [item, {"type": "null"}]},
+            "keys": {"type": "object", "patternProperties": {"^x": item}},
+        },
+        "required": ["list", "either"],
+    }
+    either = ("either", "bc")
+    assert not refused(schema, ("list", '["bc"]'), either)
+    assert not refused(schema, ("list", "[]"), either, ("keys", '{"xa": "b"}'))
+    assert refused(schema, ("list", "[1]"), ("either", "null"))
+
+
+NUMBERS = {"type": "object", "properties": dict.fromkeys("ab", {"type": "integer"})}
+REQUIRED: list[Any] = [{"required": ["a"]}, {"required": ["b"]}]
+
+
+@pytest.mark.parametrize("key", ["anyOf", "oneOf", "allOf"])
+def test_what_stands_beside_the_properties(key: str) -> None:
+    for closed in ({}, {"additionalProperties": False}):
+        schema = NUMBERS | {key: REQUIRED} | closed
+        assert not refused(schema, ("a", "1"), ("b", "2"))
+        assert refused(schema, ("a", "1")) == (key == "allOf")
+        assert refused(schema, ("b", "1")) == (key == "allOf")
+        for wrong in ([], [("zz", "1")], [("a", "x")], [("a", "1"), ("b", "x")]):
+            assert refused(schema, *wrong), wrong
+        inner = {"type": "object", "properties": {"o": schema}, "required": ["o"]}
+        assert not refused(inner, ("o", '{"a": 1, "b": 2}'))
+        for value in ("{}", '{"a": "x"}', '{"zz": 1}'):
+            assert refused(inner, ("o", value)), value
+
+
+def test_what_cannot_be_said_beside_the_properties_is_left_out() -> None:
+    for key, branches in (
+        ("anyOf", [{"not": {"required": ["b"]}}, {"required": ["b"]}]),
+        ("anyOf", [True, REQUIRED[0]]),
+        ("oneOf", REQUIRED * 9),
+        ("allOf", [{"if": REQUIRED[0], "then": REQUIRED[1]}]),
+        ("anyOf", []),
+        ("anyOf", None),
+        ("oneOf", 5),
+    ):
+        schema = NUMBERS | {key: branches}
+        assert not refused(schema, ("a", "1"), ("b", "2"))
+        assert refused(schema, ("a", "x"), ("b", "2")), branches
+        assert refused(schema, ("zz", "1")), branches
+
+
+def test_the_branch_that_a_parameter_names() -> None:
+    kinds = [
+        {"properties": {"kind": {"const": kind}, key: schema}, "required": [key]}
+        for kind, key, schema in (
+            ("move", "to", {"type": "string"}),
+            ("wait", "seconds", {"type": "integer"}),
+        )
+    ]
+    schema = {
+        "type": "object",
+        "properties": {"kind": {"type": "string"}, "note": {"type": "string"}},
+        "required": ["kind"],
+        "oneOf": kinds,
+    }
+    for values in (
+        [("kind", "move"), ("to", "a")],
+        [("kind", "wait"), ("note", "x"), ("seconds", "3")],
+    ):
+        assert not refused(schema, *values), values
+    for values in (
+        [("kind", "move"), ("seconds", "3")],
+        [("kind", "wait"), ("seconds", "x")],
+        [("kind", "stay"), ("to", "a")],
+        [("kind", "move")],
+    ):
+        assert refused(schema, *values), values
+
+
+def test_a_required_key_that_is_not_declared() -> None:
+    schema = strings("a") | {"required": ["a", "b"]}
+    assert not refused(schema, ("a", "x"), ("b", "text"))
+    assert refused(schema, ("a", "x"))
+
+
 def test_a_schema_that_is_not_well_formed_is_answered() -> None:
     app, path = harness.application("none", "qwen3_coder"), SURFACES["chat"].PATH
     faults: list[dict[str, Any]] = [
         {"$defs": []},
         {"$defs": {"b": []}, "properties": {"a": {"$ref": "#/$defs/b"}}},
         {"required": None},
+        {"anyOf": [{"required": [{}]}, {"properties": {"a": 5}}]},
+        {"properties": {"a": {"type": "string", "pattern": 5}}},
+        {"properties": {"a": {"type": "string", "pattern": "[" * 9_000}}},
+        {"properties": {"a": 5}, "anyOf": [{"required": ["a"]}]},
         {"properties": {"a": True}},
     ]
     values: dict[str, list[Any]] = {

@@ -21,9 +21,11 @@ MENTIONS = (
 )
 
 
-def read(output: str, width: int | None, choice: Any) -> tuple[str, str, list[str]]:
+def read(
+    output: str, width: int | None, choice: Any, **options: Any
+) -> tuple[str, str, list[str]]:
     """Reasoning, text, and the path of each call; a named call finishes as text."""
-    reading = ask(output, width, tool_choice=choice, **THINKING)
+    reading = ask(output, width, tool_choice=choice, **{**THINKING, **options})
     assert {call.name for call in reading.calls} == {"read"}
     paths = [call.parsed["path"] for call in reading.calls]
     return reading.reasoning, reading.content, paths
@@ -51,6 +53,18 @@ def test_an_opening_at_the_beginning_of_a_line_begins_the_answer(
             reasoning, content, paths = read(output, width, choice)
             assert reasoning.strip("\n") == thought.strip("\n")
             assert (content, paths) == ("Read.", ["/x"])
+
+
+@pytest.mark.parametrize("k", [0, 3, 5])
+@CHOICES
+def test_a_reasoning_parser_that_waits_for_the_tag(choice: Any, k: int) -> None:
+    thought = f"I could do this:\n{READ}\nBut that:\n"
+    output = f"{thought}</think>{call('read', ('path', '/y'))}"
+    options = {"reasoning": "deepseek_r1", "prompt": "open", "tool_choice": choice}
+    assert stop(output, k, **options) is None
+    for width in (k + 1, None):
+        taken = read(output, width, choice, reasoning="deepseek_r1")
+        assert taken == (thought, "", ["/y"])
 
 
 @pytest.mark.parametrize("k", [0, 3])

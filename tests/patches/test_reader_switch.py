@@ -20,9 +20,10 @@ from vllm.reasoning import ReasoningParserManager
 from vllm.tool_parsers import ToolParserManager
 
 THINKS = (
-    *(None, "qwen3", "nemotron_v3", "deepseek_r1", "step3p5", "deepseek_v3"),
-    "minicpmv",
+    *(None, "qwen3", "nemotron_v3", "deepseek_r1", "step3p5", "step5"),
+    *("deepseek_v3", "minicpmv"),
 )
+TOOLS = "qwen3_coder", "qwen3_xml", "step3p5", "step5"
 
 def report(state, *tools):
     for tool in tools:
@@ -37,18 +38,19 @@ def report(state, *tools):
 def register(manager, name, base):
     manager.register_module(name, True, type("Own", (base,), {}))
 
-report("stock", "qwen3_coder", "qwen3_xml", "step3p5", "mimo")
+report("stock", *TOOLS, "mimo")
 os.environ["VLLM_QWEN_TOOL_READER"] = "0"
-report("off", "qwen3_coder", "qwen3_xml", "step3p5")
+report("off", *TOOLS)
 del os.environ["VLLM_QWEN_TOOL_READER"]
 base = ReasoningParserManager.get_reasoning_parser("qwen3")
 register(ReasoningParserManager, "qwen3", base)
 report("reasoning plugin", "qwen3_coder")
 base = ToolParserManager.get_tool_parser("qwen3_coder")
 register(ToolParserManager, "qwen3_coder", base)
-report("tool plugin", "qwen3_coder")
+register(ToolParserManager, "step5", base)
+report("tool plugin", "qwen3_coder", "step5")
 """
-READ = {"None", "qwen3", "nemotron_v3", "deepseek_r1", "step3p5"}
+READ = {"None", "qwen3", "nemotron_v3", "deepseek_r1", "step3p5", "step5"}
 
 
 @pytest.fixture(scope="module")
@@ -83,10 +85,7 @@ def test_the_pairs_that_the_reader_serves(
 ) -> None:
     for (state, tool, thinks), is_read in served.items():
         if state == "stock":
-            expected = (
-                tool in ("qwen3_coder", "qwen3_xml", "step3p5") and thinks in READ
-            )
-            assert is_read == expected, (tool, thinks)
+            assert is_read == (tool != "mimo" and thinks in READ), (tool, thinks)
     assert served["stock", "qwen3_coder", "qwen3"]
 
 

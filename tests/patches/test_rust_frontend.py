@@ -4,10 +4,12 @@
 from typing import Any
 
 import pytest
+from vllm.tool_parsers import _TOOL_PARSERS_TO_REGISTER as PARSERS
 
 from conformance.host.engine import use_cpu_platform
 
 RUST, PYTHON = "rust", "python"
+NAMES = sorted({"qwen3_coder", "qwen3_xml", "step3p5", "step5"} & {*PARSERS})
 
 
 def launcher() -> Any:
@@ -52,7 +54,7 @@ def tools(name: str) -> list[str]:
     return ["--enable-auto-tool-choice", "--tool-call-parser", name]
 
 
-@pytest.mark.parametrize("name", ["qwen3_coder", "qwen3_xml", "step3p5"])
+@pytest.mark.parametrize("name", NAMES)
 def test_a_qwen_tool_parser_has_the_python_frontend(
     monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:

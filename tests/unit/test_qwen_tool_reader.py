@@ -52,6 +52,19 @@ def test_reads_a_call(think_tags: bool) -> None:
     ]
 
 
+def test_space_that_is_the_answers_own() -> None:
+    read, quoted = call("read", ("path", "/a")), call("unknown", ("x", "1"))
+    for text, content in (
+        (f"\n\n{read}\n{read}\n", ""),
+        (f"A\n\n{read}\n\n{read}\n", "A\n\n"),
+        (f"A\n\n{read}\nB\t{read}", "A\n\n\nB\t"),
+        (f"A\n\n{quoted}\nB", f"A\n\n{quoted}\nB"),
+    ):
+        for pieces in ([text], text):
+            said = events(pieces, think_tags=False, keeps_space=True)
+            assert "".join(one for kind, one in said if kind == "CONTENT") == content
+
+
 @pytest.mark.parametrize(("gap", "is_frame"), [(256, True), (257, False)])
 def test_the_longest_white_space_of_a_frame(gap: int, is_frame: bool) -> None:
     tag = "<tool_call>"

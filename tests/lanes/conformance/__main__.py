@@ -23,6 +23,9 @@ READER = "modules/vllm/parser/qwen_tool_reader.py"
 SURFACES = ("chat", "responses", "messages")
 QUICK = r"w1|mtp5#.*"
 DRAFTS = r"w1|mtp[1-5]#0"
+#: Beside these reasoning parsers the grammar of a required call waits for </think>.
+WAITING = ("deepseek_r1", "step5")
+BEGINS_IN_REASONING = "tool-choice-required/begins-in-reasoning"
 
 
 def resolve(name: str, kind: str) -> Path:
@@ -165,6 +168,8 @@ def command(
     parsers = None
     if pair:
         first, second = pair.split("/")
+        if first in WAITING:
+            chosen = [case for case in chosen if case.name != BEGINS_IN_REASONING]
         parsers = {"qwen3": ["--reasoning-parser", first, "--tool-call-parser", second]}
     pattern = QUICK if quick else DRAFTS if drafts else None
     if guard and not keep:

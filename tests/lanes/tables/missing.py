@@ -33,6 +33,7 @@ PAIRS = (
     "deepseek_r1/qwen3_coder",
     "step3p5/qwen3_coder",
     "step3p5/step3p5",
+    "step5/step5",
 )
 
 

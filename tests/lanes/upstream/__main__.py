@@ -3,6 +3,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import click
 
+from conformance import tokens
 from patchset import console, paths, release, run_command
 from patchset.errors import PatchsetError
 from upstream import other_parsers
@@ -19,7 +21,9 @@ from upstream import other_parsers
 #: places. Other models' are not among them.
 FILES = (
     "tests/tool_parsers/test_qwen3*.py",
+    "tests/tool_parsers/test_structural_tag_registry.py",
     "tests/tool_parsers/test_utils.py",
+    "tests/tool_use/test_chat_completion_request_validations.py",
     "tests/tool_use/test_tool_choice_required.py",
     "tests/reasoning/test_qwen3_reasoning_parser.py",
     "tests/parser/test_abstract_parser.py",
@@ -44,6 +48,8 @@ FILES = (
     "tests/v1/core/**/test_*.py",
     "tests/v1/structured_output/**/test_*.py",
 )
+#: Their tokenizers, in place of which they get Qwen's.
+TOKENIZERS = ("gpt2", "openai-community--gpt2", "Qwen--Qwen3-0.6B")
 #: Seconds for one test; those that wait for a model hub end by it.
 TEST_TIMEOUT = 60
 TREE_TIMEOUT = 3600
@@ -97,18 +103,21 @@ def exceptions(pinned: release.Release) -> set[str]:
 
 
 def hub(folder: Path) -> None:
-    """Make a cache of the model hub with what vLLM's own tests of the scheduler ask of
-    it: the configuration of a model, without weights.
+    """Make a cache of the model hub with what vLLM's own tests of the scheduler and of
+    grammars ask of it: the configuration of a model, without weights, and tokenizers.
     """
     from transformers import OPTConfig
 
     revision = "0" * 40
-    model = folder / "hub" / "models--facebook--opt-125m"
-    OPTConfig(architectures=["OPTForCausalLM"]).save_pretrained(
-        model / "snapshots" / revision
-    )
-    (model / "refs").mkdir()
-    (model / "refs" / "main").write_text(revision)
+    for name in ("facebook--opt-125m", *TOKENIZERS):
+        model = folder / "hub" / f"models--{name}"
+        snapshot = model / "snapshots" / revision
+        if name in TOKENIZERS:
+            shutil.copytree(tokens.model_folder(), snapshot)
+        else:
+            OPTConfig(architectures=["OPTForCausalLM"]).save_pretrained(snapshot)
+        (model / "refs").mkdir()
+        (model / "refs" / "main").write_text(revision)
 
 
 def outcomes(tree: Path, log: Path) -> dict[str, str]:

@@ -21,7 +21,7 @@ from conformance.lines import LANES, run_json
 from patchset import run_command
 
 #: The parsers that the series changes.
-OURS = {"qwen3_coder", "qwen3_xml", "step3p5"}
+OURS = {"qwen3_coder", "qwen3_xml", "step3p5", "step5"}
 #: Outputs of each parser, and how many words each has at most.
 OUTPUTS, WORDS = 24, 14
 WIDTHS = (1, 3)

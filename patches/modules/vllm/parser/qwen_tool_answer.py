@@ -257,8 +257,9 @@ class Output:
 
     """
 
-    def __init__(self, tokens: Tokens, prefix: str) -> None:
+    def __init__(self, tokens: Tokens, prefix: str, keeps_space: bool) -> None:
         self._tokens = tokens
+        self._keeps_space = keeps_space
         self._delivered: list[Event] = []  # of this piece of the output
         self._events = self._delivered
         self._gap: str | None = None  # longest around the calls since the text
@@ -321,6 +322,9 @@ class Output:
     def close_gap(self, gap: str) -> None:
         """White space before a call, or behind one."""
         self.spaces.clear()
+        if gap and self._keeps_space and self.answered and self._gap is None:
+            self.emit(EventType.CONTENT, gap)
+            gap = ""
         self._gap = max(self._gap or "", gap if self.answered else "", key=len)
 
     def end_reasoning(self) -> str:

@@ -171,6 +171,7 @@ class QwenDeltaStream:
         undeclared_calls: Whether other functions can be called as well.
         constrained: Whether a grammar requires a call.
         prefix: Text of the answer that the prompt ends in.
+        keeps_space: Whether white space between the answer and a call stays.
 
     Attributes:
         opens_in_reasoning: Whether the output begins inside the reasoning.
@@ -190,6 +191,7 @@ class QwenDeltaStream:
         undeclared_calls: bool = True,
         constrained: bool = False,
         prefix: str = "",
+        keeps_space: bool = False,
     ) -> None:
         self._schemas = schemas
         self._tools: dict[str, ToolSchema] = {}  # that were called
@@ -204,6 +206,7 @@ class QwenDeltaStream:
             undeclared_calls=undeclared_calls,
             constrained=constrained,
             prefix=prefix,
+            keeps_space=keeps_space,
         )
         self.opens_in_reasoning = reasoning
         self.quoted_calls = 0

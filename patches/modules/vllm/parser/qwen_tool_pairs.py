@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     Request = ChatCompletionRequest | ResponsesRequest
 
 # Those whose models write the Qwen3-Coder format.
-TOOL_PARSERS = ("qwen3_coder", "qwen3_xml", "step3p5")
+TOOL_PARSERS = ("qwen3_coder", "qwen3_xml", "step3p5", "step5")
 # Those for which reasoning is what stands between <think> and </think>.
 REASONING_PARSERS = ("qwen3", "nemotron_v3", "deepseek_r1", "step3p5")
 
@@ -73,15 +73,18 @@ def reads_pair(
 
 
 def _registered_tool_parser(name: str) -> type | None:
-    file_name, class_name = _TOOL_PARSERS_TO_REGISTER[name]
-    return getattr(import_module(f"vllm.tool_parsers.{file_name}"), class_name)
+    return _registered("tool_parsers", _TOOL_PARSERS_TO_REGISTER.get(name))
 
 
 def _registered_reasoning_parser(name: str) -> type | None:
-    if name not in _REASONING_PARSERS_TO_REGISTER:  # of a later release
+    return _registered("reasoning", _REASONING_PARSERS_TO_REGISTER.get(name))
+
+
+def _registered(package: str, names: tuple[str, str] | None) -> type | None:
+    if names is None:  # of a later release
         return None
-    file_name, class_name = _REASONING_PARSERS_TO_REGISTER[name]
-    return getattr(import_module(f"vllm.reasoning.{file_name}"), class_name)
+    file_name, class_name = names
+    return getattr(import_module(f"vllm.{package}.{file_name}"), class_name)
 
 
 class QwenParser(DelegatingParser):
@@ -158,6 +161,11 @@ class QwenParser(DelegatingParser):
             if token_id == vocab.get(TURN_START):
                 break
         return None
+
+    def _keeps_space(self) -> bool:
+        """Whether white space behind the answer is its own, as in Step-5's template."""
+        step5 = _registered_tool_parser("step5")
+        return step5 is not None and isinstance(self._tool_parser, step5)
 
     def _prefix(self) -> str:
         """The answer's text that the prompt ends in, which the output goes on with."""

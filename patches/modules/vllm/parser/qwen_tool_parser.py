@@ -56,6 +56,14 @@ class QwenToolParser(QwenParser):
             and tool_choice not in ("auto", "none")
         )
 
+    def _call_ends_reasoning(self) -> bool:
+        """Whether a call in the reasoning begins the grammar of a required call."""
+        parser = self._reasoning_parser
+        if parser is None:
+            return False
+        tags = THINK_START, TOOL_CALL_START
+        return parser.is_reasoning_end([parser.vocab.get(tag) for tag in tags])
+
     def _open_stream(self, request: Request) -> QwenDeltaStream:
         count = getattr(self, "_initialize_history_tool_call_cnt", None)
         if count is not None:
@@ -67,8 +75,9 @@ class QwenToolParser(QwenParser):
             reasoning=self._begins_in_reasoning(),
             think_tags=self._reasoning_parser is not None,
             undeclared_calls=takes_undeclared_calls(request),
-            constrained=requires_call(request),
+            constrained=requires_call(request) and self._call_ends_reasoning(),
             prefix=self._prefix(),
+            keeps_space=self._keeps_space(),
         )
 
     def count_reasoning_tokens(self, token_ids: Sequence[int]) -> int:

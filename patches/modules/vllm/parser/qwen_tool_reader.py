@@ -67,6 +67,8 @@ class QwenToolReader:
             beginning of a line of the reasoning for the answer's.
         prefix: Text of the answer that stands before the output; it is not
             delivered, and no call begins in it.
+        keeps_space: Whether white space between the answer and a call is the
+            answer's; else it is frame.
 
     Feed the output with :meth:`feed`, then call :meth:`finish` once.
 
@@ -88,6 +90,7 @@ class QwenToolReader:
         undeclared_calls: bool = True,
         constrained: bool = False,
         prefix: str = "",
+        keeps_space: bool = False,
     ) -> None:
         self._tools = tools = Tools(
             tool_names, parameters_of, required_of, takes_json, undeclared_calls
@@ -97,7 +100,7 @@ class QwenToolReader:
         self._lexer = Lexer(think_tags, tool_names)
         self._later: list[str] = []  # pieces that were not cut into tokens yet
         self._tokens = tokens = Tokens(tools, reasoning)
-        self._output = output = Output(tokens, prefix)
+        self._output = output = Output(tokens, prefix, keeps_space)
         self.outcomes = output.outcomes
         call = Call(tools)
         self._calls = calls = Calls(tokens, output, call, tools)

@@ -9,7 +9,9 @@ is made again here, of the same tools:
 - A call of a strict tool has its schema's arguments, but a string any length:
   xgrammar's grammar of a bounded string takes any text for an enum, and takes longer
   for a token than a model does.  A list of which nothing is said has any items.  A
-  value that is no JSON has one newline at each end, not any white space.
+  value that is no JSON has one newline at each end, not any white space.  A pattern
+  is searched for, where xgrammar takes it for the whole string, and what stands
+  beside the properties counts as well.
 - A call of another tool has its frame.  Only the first call that the request requires
   is told from text that quotes one.
 - All else is text.
@@ -20,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
+import regex as re
 from xgrammar import StructuralTag
 from xgrammar.structural_tag import (
     AnyTextFormat,
@@ -53,6 +56,13 @@ _NOTES = ("$schema", "$id", "title", "description", "strict")
 _LISTED = {"type", "properties", "required", "additionalProperties"}
 _LISTED |= {*_DEFINITIONS, *_NOTES}
 _UNIONS = ("anyOf", "oneOf")
+_BESIDE = ("allOf", *_UNIONS)
+_MAX_ALTERNATIVES = 16
+# A regular expression's escapes and classes, which are one part each.
+_PART = re.compile(r"\\.|\[(?:\\.|[^\]\\])*+\]?|.", re.DOTALL)
+# Parts that a tag could be taken for, and what may stand before a match.
+_WILD = re.compile(r"\.|<|\\[DSW]|\[\^.*|\[.*[<DSW].*", re.DOTALL)
+_BEFORE_MATCH = "([^<]|<[^/])*"
 _PYTHON = {"boolean": "True|False", "null": "None"}
 _SCALARS = ("string", "integer", "number", "boolean", "null")
 
@@ -116,7 +126,10 @@ def _arguments(content: JSONSchemaFormat) -> Format:
     def of(schema: Any) -> JSONSchemaFormat:
         return content.model_copy(update={"json_schema": schema})
 
-    schema = _loosened(content.json_schema, is_root=True)
+    schemas = _alternatives(content.json_schema)
+    if len(schemas) > 1:
+        return OrFormat(elements=[_arguments(of(one)) for one in schemas])
+    schema, declared = _loosened(schemas[0], is_root=True), schemas[0]
     definitions = {key: schema[key] for key in _DEFINITIONS if key in schema}
     if not _is_listed(schema, definitions):
         return of(schema)
@@ -124,7 +137,8 @@ def _arguments(content: JSONSchemaFormat) -> Format:
     parameters: list[Format] = [space]
     for name, value in schema["properties"].items():
         if _is_scalar(value, definitions):
-            literal: Format = of({**definitions, **value})
+            searched = _searched(declared["properties"].get(name))
+            literal: Format = searched or of({**definitions, **value})
             if words := _words(value):
                 literal = OrFormat(elements=[literal, RegexFormat(pattern=words)])
             exact = [RegexFormat(pattern="\n?"), literal]
@@ -139,6 +153,96 @@ def _arguments(content: JSONSchemaFormat) -> Format:
         is_required = name in schema.get("required", ())
         parameters.append(one if is_required else OptionalFormat(content=one))
     return SequenceFormat(elements=parameters)
+
+
+def _alternatives(schema: Any) -> list[Any]:
+    """Schemas that say with their properties what a schema says beside them.
+
+    xgrammar leaves out either.  What cannot be said so is left out here.
+    """
+    if not isinstance(schema, dict) or not isinstance(schema.get("properties"), dict):
+        return [schema]
+    alternatives = [{key: schema[key] for key in schema if key not in _BESIDE}]
+    for key in _BESIDE if _is_plain(alternatives[0]) else ():
+        branches = schema.get(key)
+        if not isinstance(branches, list) or not all(map(_is_plain, branches)):
+            continue
+        if key == "allOf":
+            for branch in branches:
+                alternatives = [_merged(one, branch) for one in alternatives]
+        elif len(alternatives) * len(branches) <= _MAX_ALTERNATIVES and branches:
+            alternatives = [_merged(one, by) for one in alternatives for by in branches]
+    return alternatives
+
+
+def _is_plain(schema: Any) -> bool:
+    """Whether a schema is a well-formed one of an object, with no more than a list."""
+    if not isinstance(schema, dict) or not _LISTED.issuperset(schema):
+        return False
+    properties, required = schema.get("properties", {}), schema.get("required", [])
+    return (
+        schema.get("type", "object") == "object"
+        and isinstance(properties, dict)
+        and all(isinstance(one, dict) for one in properties.values())
+        and isinstance(required, list)
+        and all(isinstance(name, str) for name in required)
+        and isinstance(schema.get("additionalProperties", False), bool)
+    )
+
+
+def _merged(schema: dict[str, Any], branch: dict[str, Any]) -> dict[str, Any]:
+    """A schema of what both take."""
+    each = [one.get("properties", {}) for one in (schema, branch)]
+    properties = {
+        name: {**each[0].get(name, {}), **each[1].get(name, {})}
+        for name in {**each[0], **each[1]}
+    }
+    for one, own in zip((schema, branch), each, strict=True):
+        if one.get("additionalProperties") is False:
+            properties = {name: properties[name] for name in properties if name in own}
+    required = [*schema.get("required", ()), *branch.get("required", ())]
+    required = [*dict.fromkeys(required)]
+    return {**schema, "properties": properties, "required": required}
+
+
+def _anchors(pattern: str) -> tuple[list[str], bool, bool] | None:
+    """The parts between a pattern's anchors, and whether it has the two.
+
+    None if it has anchors elsewhere.
+    """
+    parts = _PART.findall(pattern)
+    begins, ends = parts[:1] == ["^"], len(parts) > 1 and parts[-1] == "$"
+    core = parts[begins : len(parts) - ends]
+    depth, is_split = 0, False
+    for part in core:
+        depth += (part == "(") - (part == ")")
+        is_split = is_split or (part == "|" and not depth)
+    is_other = "^" in core or "$" in core or (is_split and (begins or ends))
+    return None if is_other else (core, begins, ends)
+
+
+def _is_whole(pattern: Any) -> bool:
+    """Whether a pattern is for the whole string, as xgrammar takes it."""
+    anchors = _anchors(pattern) if isinstance(pattern, str) else None
+    return not isinstance(pattern, str) or (anchors is not None and all(anchors[1:]))
+
+
+def _searched(schema: Any) -> Format | None:
+    """A string that has a match of its pattern, where xgrammar can say it."""
+    if not isinstance(schema, dict) or schema.get("type") != "string":
+        return None
+    pattern = schema.get("pattern")
+    is_alone = schema.keys() <= {"type", "pattern", "default", *_LENGTHS, *_NOTES}
+    if not is_alone or not isinstance(pattern, str) or _is_whole(pattern):
+        return None
+    anchors = _anchors(pattern)
+    if anchors is None or not anchors[0] or any(map(_WILD.fullmatch, anchors[0])):
+        return None
+    core, begins, ends = anchors
+    before = "" if begins else _BEFORE_MATCH
+    match = RegexFormat(pattern=f"{before}({''.join(core)})")
+    rest = [] if ends else [AnyTextFormat()]
+    return SequenceFormat(elements=[match, *rest])
 
 
 def _is_listed(schema: dict[str, Any], definitions: dict[str, Any]) -> bool:
@@ -206,14 +310,26 @@ def _loosened(schema: Any, *, is_root: bool = False) -> Any:
         return [_loosened(one) for one in schema]
     if not isinstance(schema, dict):
         return schema
-    kept = {}
-    for key, value in schema.items():
+    alternatives = _alternatives(schema)
+    if len(alternatives) > 1:  # not of the root, which has one
+        return {"anyOf": [_loosened(one) for one in alternatives]}
+    kept: dict[str, Any] = {}
+    for key, value in alternatives[0].items():
         if key in _BY_NAME and isinstance(value, dict):
             kept[key] = {name: _loosened(one) for name, one in value.items()}
         elif key in _VALUES:
             kept[key] = value
+        elif key == "pattern" and not _is_whole(value):
+            continue
         elif key not in _LENGTHS:
             kept[key] = _loosened(value)
+    if _is_plain(kept) and kept.get("additionalProperties") is not False:
+        for name in kept.get("required", ()) if "properties" in kept else ():
+            kept["properties"].setdefault(name, {})
+    names = kept.get("patternProperties")
+    if isinstance(names, dict) and not all(map(_is_whole, names)):
+        del kept["patternProperties"]
+        kept["additionalProperties"] = {}
     if kept.get("type") == "array" and "prefixItems" not in kept:
         kept.setdefault("items", {})
     if kept.get("type") == "object" and not is_root and kept.keys().isdisjoint(_KEYS):
