@@ -318,6 +318,7 @@ RUN = {
     "verdict": "right",
     "own": False,
     "why": [],
+    "asks": [],
 }
 WRONG = {**RUN, "verdict": "ran"}
 
@@ -339,6 +340,13 @@ def test_results_keep_the_clients_that_were_not_run(
         "codex/responses": {"runs": 1, "right": 0, "ran": ["plain"]},
         "pi/chat": {"runs": 1, "right": 1},
     }
+
+
+def test_what_sets_a_grammar_stands_beside_its_client(rows: Path) -> None:
+    strict = {**RUN, "scenario": "tags", "asks": ["strict tools"]}
+    table.write_results("v0.33.0", {"stock": [RUN], "patched": [RUN, strict]})
+    text = table.table([release.load("v0.33.0")])
+    assert "| codex | responses | strict tools | 1/1 → 2/2 |" in text
 
 
 def test_who_runs_a_cut_call_of_a_tool_that_requires_nothing_is_counted(
