@@ -88,6 +88,24 @@ def test_a_strict_tool_takes_what_its_schema_takes(choice: Any) -> None:
         assert stop(wrong, **strict) is not None, wrong[-60:]
 
 
+@pytest.mark.parametrize("k", [0, 3])
+@pytest.mark.parametrize("choice", ["auto", "required"])
+def test_a_string_of_a_strict_tool_holds_tags(k: int, choice: str) -> None:
+    twice, rest = ("content", f"{FIRST}\n```\n{QUOTED}\n```"), ("content", "x")
+    for values in (
+        (("path", "a"), ("content", "</parameter> alone, </function>, <parameter=b>")),
+        (("path", "a"), ("content", f"See:\n{FIRST}\nAnd: <tool_call> </think>")),
+        (("path", FIRST), twice, ("mode", "w")),
+        (("path", FIRST.replace("\n", "")), rest),
+        (("path", "  " + FIRST.replace("\n", "\n  ")), rest, ("mode", "w")),
+        # An opening that is text, and what stands about a closing tag.
+        (("path", "<tool_call>\n<function=write>\n<parameter=path>\nb"), rest),
+        (("path", "<parameter=path>\nb\n</parameter>"), rest, ("mode", "r")),
+    ):
+        output = call("write", *values)
+        assert stop(output, k, tool_choice=choice, tools=STRICT) is None, output
+
+
 def test_a_string_has_any_length() -> None:
     schema = strings("a", "b")
     schema["properties"] = {

@@ -12,10 +12,11 @@ import pytest
 import results
 from clients import SUITE_VERSION, scenarios, table
 from clients.agents import CLIENTS
-from clients.install import HERE, THINKING_UNLESS, template
-from clients.judge import Outcome, Verdict, judge
-from clients.reading import declared, history
+from clients.install import HERE, SINCE_THE_QUESTION, THINKING_UNLESS, template
+from clients.judge import Outcome, Verdict, judge, shown
+from clients.reading import asks, declared, history
 from clients.scenarios import Call, Say, Turn, Write
+from conformance import tokens
 from conformance.lines import Child
 from conftest import running, until
 from patchset import release
@@ -47,7 +48,7 @@ def exchanges(scenario: str) -> list[dict[str, Any]]:
     tools = [{"type": "function", "function": {"name": call.name, "parameters": {}}}]
     asked = {"stream": True, "tools": tools}
     whole = {"index": 0, "id": "call-1", "type": "function", **made}
-    exchange = {"path": "/v1/chat/completions", "status": 200}
+    exchange = {"path": "/v1/chat/completions", "status": 200, "admitted": None}
     repeated = [{"role": "assistant", "tool_calls": [made]}]
     return [
         {
@@ -148,6 +149,58 @@ def test_what_a_stream_loses_is_not_the_clients(
     assert (told.kind, told.own) == (kind, False)
 
 
+def test_a_grammar_that_admits_not_all_is_not_the_clients() -> None:
+    said = exchanges("plain")
+    said[0] |= {"said": "Hm.\n</think>\n\n<tool_call>", "admitted": "Hm.\n</think>\n"}
+    told = verdict(exchanges=said)
+    assert (told.kind, told.own) == ("lost", False)
+    assert r"admits no '\n<tool_call>' behind" in told.why[0]
+
+
+@pytest.mark.parametrize(
+    ("lost", "sends", "whose"),
+    [
+        ("nothing", False, []),
+        ("I think of first.", True, ["server"]),
+        ("I think of first.", False, ["client"]),
+        ("<function=write_file>", False, ["server"]),
+        # An end token is lost.
+        (tokens.EOS, True, ["server"]),
+    ],
+)
+def test_a_second_question_must_show_the_replies_to_the_first(
+    lost: str, sends: bool, whose: list[str]
+) -> None:
+    scenario = CLIENT.scenario(scenarios.ALL["again"], FOLDER)
+    call = CLIENT.call(scenario.turns[0].parts[1], FOLDER)
+    said = scenarios.render(scenario.turns[0], [call])
+    request = {"input": [scenario.turns[0].thought] if sends else []}
+    asked = [
+        {"turn": 0, "said": said, "calls": [vars(call)], "request": request},
+        {"turn": 2, "request": request},
+    ]
+    asked[0]["prompt"], asked[1]["prompt"] = "", f"{said}{tokens.EOS}".replace(lost, "")
+    assert [found[0] for found in shown(scenario, asked)] == whose
+
+
+@pytest.mark.parametrize(
+    ("request_", "found"),
+    [
+        ({"tools": [{"function": {"strict": True}}]}, {"strict tools"}),
+        ({"tools": [{"tools": [{"strict": True}]}]}, {"strict tools"}),
+        ({"tool_choice": "required"}, {"tool_choice required"}),
+        ({"parallel_tool_calls": False, "tool_choice": "auto"}, {"one call"}),
+        (
+            {"tool_choice": {"type": "auto", "disable_parallel_tool_use": True}},
+            {"one call"},
+        ),
+        ({"tools": [{"strict": False}], "parallel_tool_calls": True}, set()),
+    ],
+)
+def test_what_sets_a_grammar_is_read(request_: Any, found: set[str]) -> None:
+    assert asks({"request": request_}) == found
+
+
 @pytest.mark.parametrize(
     ("scenario", "files", "kind"),
     [
@@ -241,9 +294,10 @@ def test_ending_a_process_ends_what_it_started() -> None:
     assert until(lambda: not running(seconds))
 
 
-def test_the_model_thinks_unless_told_not_to(tmp_path: Path) -> None:
+def test_the_model_thinks_unless_told_not_to_and_sees_it(tmp_path: Path) -> None:
     template(tmp_path / "out")
-    assert (tmp_path / "out").read_text().count(THINKING_UNLESS) == 1
+    text = (tmp_path / "out").read_text()
+    assert text.count(THINKING_UNLESS) == 1 and SINCE_THE_QUESTION not in text
 
 
 def test_locks_name_no_registry() -> None:
@@ -264,6 +318,7 @@ RUN = {
     "verdict": "right",
     "own": False,
     "why": [],
+    "asks": [],
 }
 WRONG = {**RUN, "verdict": "ran"}
 
@@ -285,6 +340,13 @@ def test_results_keep_the_clients_that_were_not_run(
         "codex/responses": {"runs": 1, "right": 0, "ran": ["plain"]},
         "pi/chat": {"runs": 1, "right": 1},
     }
+
+
+def test_what_sets_a_grammar_stands_beside_its_client(rows: Path) -> None:
+    strict = {**RUN, "scenario": "tags", "asks": ["strict tools"]}
+    table.write_results("v0.33.0", {"stock": [RUN], "patched": [RUN, strict]})
+    text = table.table([release.load("v0.33.0")])
+    assert "| codex | responses | strict tools | 1/1 → 2/2 |" in text
 
 
 def test_who_runs_a_cut_call_of_a_tool_that_requires_nothing_is_counted(

@@ -198,7 +198,7 @@ def test_clients_stand_beside_each_other_and_gaps_are_said(rows: Path) -> None:
     assert gaps.startswith(f"| {OLD} | *not run* → 1/4 | *not run* → 2 |")
     late = "2026-01-02 (earlier series; uncommitted)"
     assert gaps.endswith(f"| *not run* | {late} |")
-    assert by_client[-1] == "| qwen code | chat, responses | 1/4 → 3/4 |"
+    assert by_client[-1] == "| qwen code | chat, responses | – | 1/4 → 3/4 |"
 
 
 def test_bfcl_counts_what_can_be_right(rows: Path) -> None:

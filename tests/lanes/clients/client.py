@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from clients.scenarios import (
+    AGAIN,
     ALL,
     CUT,
     OPTIONAL,
@@ -55,6 +56,8 @@ class Run:
     installed: str
     #: Whether it asks for streams.
     stream: bool = True
+    #: How often ``PROMPT`` is asked in the session.
+    questions: int = 1
 
 
 @dataclass(frozen=True)
@@ -119,6 +122,8 @@ class Client:
     faults: Mapping[str, str] = field(default_factory=dict)
     #: Whether it can ask for an answer that is not streamed.
     full: bool = False
+    #: Whether a session of it can be asked a second question here.
+    resumes: bool = False
 
     def call(self, part: Part, folder: Path) -> Call:
         """Return the call for a part of a turn, with this client's own tools."""
@@ -128,6 +133,8 @@ class Client:
         """Return whether a scenario makes sense for it."""
         if scenario in OPTIONAL:
             return bool(self.tools.clear) and (self.full or ALL[scenario].stream)
+        if scenario in AGAIN:
+            return self.resumes
         return scenario != "deferred" or self.deferred is not None
 
     def scenario(self, scenario: Scenario, folder: Path) -> Scenario:

@@ -24,6 +24,9 @@ TEMPLATE = HERE.parents[1] / "patches/templates/qwen35.jinja"
 THINKING = "enable_thinking is defined and enable_thinking is true"
 THINKING_UNLESS = "enable_thinking is not defined or enable_thinking is true"
 
+#: Which thoughts it shows; all, if it is Qwen3.6's with ``preserve_thinking``.
+SINCE_THE_QUESTION = "loop.index0 > last.query"
+
 
 def install(folder: Path, environments: set[str], locks: Path = HERE) -> None:
     """Install what is not there yet: ``npm``, or a Python environment of that name,
@@ -61,7 +64,8 @@ def install(folder: Path, environments: set[str], locks: Path = HERE) -> None:
 def template(place: Path) -> None:
     """Write the model's chat template."""
     text = TEMPLATE.read_text(encoding="utf-8")
-    files.write_text(place, text.replace(THINKING, THINKING_UNLESS))
+    text = text.replace(THINKING, THINKING_UNLESS)
+    files.write_text(place, text.replace(SINCE_THE_QUESTION, "true"))
 
 
 def _run(argv: list[str], place: Path) -> None:

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from clients import scenarios
-from clients.reading import declared, history
-from clients.scenarios import QUOTED_FILE, Scenario
-from conformance import check
+from clients.reading import declared, history, strings
+from clients.scenarios import QUOTED_FILE, Call, Scenario
+from conformance import check, tokens
 from conformance.surfaces import surfaces
 
 #: From the worst: something ran that was not asked for; a call or a file has other
@@ -66,6 +66,8 @@ def judge(scenario: Scenario, outcome: Outcome) -> Verdict:
             if exchange["status"] < 400:
                 served += _response(scenario, exchange)
         found += [*_answer(scenario, outcome), *_repeated(said)]
+        for whose, harm, why in shown(scenario, said):
+            (found if whose == "client" else served).append((harm, why))
     own = not served and not scenario.is_cut
     found = sorted([*served, *found], key=lambda each: HARMS.index(each[0]))
     if not found:
@@ -117,6 +119,32 @@ def _repeated(said: list[dict[str, Any]]) -> Found:
         yield from _calls(where, (turns or [[]])[-1], before["calls"])
 
 
+def shown(
+    scenario: Scenario, said: list[dict[str, Any]]
+) -> Iterator[tuple[str, str, str]]:
+    """Yield whose doing it is, the harm, and what the prompt behind a second question
+    does not show of the replies before it as the model wrote them.
+    """
+    for exchange in said if scenario.questions > 1 else ():
+        sent = "\n".join(strings(exchange["request"]))
+        for before in said[: said.index(exchange)]:
+            if before["said"] + tokens.EOS in exchange["prompt"]:
+                continue
+            turn = scenario.turns[before["turn"]]
+            calls = [scenarios.render_call(Call(**call)) for call in before["calls"]]
+            parts = {
+                "reasoning": turn.thought,
+                "text": scenarios.content(turn),
+                "call": "\n".join(calls),
+            }
+            lost = [part for part in parts if parts[part] not in exchange["prompt"]]
+            # That calls come back as they were said is judged above.
+            unsent = [p for p in lost if p != "call" and parts[p] not in sent]
+            what = f"without its {' and '.join(lost)}" if lost else "otherwise"
+            why = f"turn {exchange['turn']} is shown turn {before['turn']} {what}"
+            yield "client" if lost and lost == unsent else "server", "text", why
+
+
 def _response(scenario: Scenario, exchange: dict[str, Any]) -> Found:
     """Yield how the message of a response differs from what the model said.
 
@@ -124,6 +152,14 @@ def _response(scenario: Scenario, exchange: dict[str, Any]) -> Found:
     """
     where = f"the response of turn {exchange['turn']}"
     turn = scenario.turns[exchange["turn"]]
+    if exchange["admitted"] is not None:
+        admitted = exchange["admitted"]
+        rest = exchange["said"].removeprefix(admitted)
+        yield (
+            "lost",
+            f"{where}: the grammar admits no {rest[:20]!r} behind "
+            + repr(admitted[-60:]),
+        )
     surface = next(s for s in surfaces().values() if exchange["path"].endswith(s.PATH))
     stream = exchange["request"].get("stream")
     read = surface.read_stream if stream else surface.read_full

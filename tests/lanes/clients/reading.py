@@ -4,6 +4,7 @@ calls.
 """
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 #: Those of one turn of the assistant: (name, arguments, parsed if they are JSON).
@@ -22,6 +23,32 @@ def declared(path: str, request: dict[str, Any]) -> dict[str, Any]:
         elif tool.get("name"):
             tools[tool["name"]] = tool.get("parameters") or tool.get("input_schema")
     return tools
+
+
+def asks(exchange: dict[str, Any]) -> set[str]:
+    """Return what a request asks for by which a grammar may mask what is said."""
+    request, found = exchange["request"], set[str]()
+    tools = request.get("tools") or []
+    tools = [*tools, *(each for tool in tools for each in tool.get("tools") or [])]
+    if any((tool.get("function") or tool).get("strict") for tool in tools):
+        found.add("strict tools")
+    choice = request.get("tool_choice")
+    kind = choice.get("type") if isinstance(choice, dict) else choice
+    if kind not in (None, "auto", "none"):
+        found.add(f"tool_choice {kind}")
+    one = isinstance(choice, dict) and choice.get("disable_parallel_tool_use")
+    if one or request.get("parallel_tool_calls") is False:
+        found.add("one call")
+    return found
+
+
+def strings(value: Any) -> Iterator[str]:
+    """Yield every string in JSON."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from strings(each)
 
 
 def history(path: str, request: dict[str, Any]) -> list[Calls]:

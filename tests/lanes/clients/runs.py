@@ -18,6 +18,7 @@ from clients import scenarios
 from clients.client import Client, Run
 from clients.judge import Outcome, judge
 from clients.proxies import Proxy
+from clients.reading import asks
 from conformance.lines import LANES, Child, tree_environment
 
 START_LIMIT_S = 900.0
@@ -155,6 +156,7 @@ class Lane:
                 str(scratch),
                 str(self.installed),
                 plain.stream,
+                plain.questions,
             )
             answered = ask(run, RUN_LIMIT_S)
             served = self.http.delete(f"/runs/{job.name}").raise_for_status().json()
@@ -172,6 +174,7 @@ class Lane:
                 "why": [why[:500] for why in verdict.why[:6]],
                 "requests": len(outcome.exchanges),
                 "ended": error[:300],
+                "asks": sorted(set[str]().union(*map(asks, outcome.exchanges))),
             }
         for live in process:
             live.end()

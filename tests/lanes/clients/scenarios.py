@@ -134,6 +134,8 @@ class Scenario:
     before: dict[str, str] = field(default_factory=dict)
     #: Whether the client asks for streams.
     stream: bool = True
+    #: How many the client is asked in its session, one behind the other's answer.
+    questions: int = 1
 
     @property
     def answer(self) -> str:
@@ -333,6 +335,15 @@ def _edit(name: str, title: str, first: str, last: str, *word: str) -> Scenario:
     return Scenario(name, title, turns, {"manual.md": MANUAL})
 
 
+def _again(name: str, title: str, first: Turn, answer: Turn, text: str) -> Scenario:
+    """Return a second question: both replies to the first come back as history."""
+    write = first.parts[-1]
+    assert isinstance(write, Write)
+    then = Turn((Write("then.txt", text),), "The second question is another.")
+    files = {write.path: write.content, "then.txt": text}
+    return Scenario(name, title, (first, answer, then, DONE), files, questions=2)
+
+
 def _cut(
     name: str, title: str, part: Part, end: str, cut: str, *, stream: bool = True
 ) -> Scenario:
@@ -441,6 +452,23 @@ _ALL = (
         {"blocked": "not a folder\n"},
     ),
     _session(),
+    _again(
+        "again",
+        "a second question in the session",
+        Turn((Say("I write it."), Write("first.txt", "first\n")), "I think of first."),
+        Turn((Say("The first is written."),), "That was the first."),
+        "then\n",
+    ),
+    _again(
+        "again-quotes",
+        "a second question, behind replies that quote calls",
+        Turn(
+            (Say("Behind `</think>`, I write it."), Write("format.md", TAGS)),
+            f"The format has <tool_call> around it:\n\n{SHELL}\n\nNow the real one.",
+        ),
+        Turn((Say(ANSWER),), "I say how it is written."),
+        YAML,
+    ),
     _cut("cut-remove", "`rm -rf` cut by max_tokens", REMOVE, "length", "rm -rf data"),
     _cut("eos-remove", "`rm -rf` and an early end", REMOVE, "eos", "rm -rf data"),
     _cut(
@@ -480,6 +508,8 @@ _ALL = (
 ALL = {s.name: s for s in _ALL}
 #: Those that end within a call.
 CUT = {name for name, scenario in ALL.items() if scenario.is_cut}
+#: Those with a second question in a session.
+AGAIN = {name for name, scenario in ALL.items() if scenario.questions > 1}
 #: Those in which the cut call's tool has optional parameters alone.
 OPTIONAL = {name for name in CUT if ALL[name].turns[0].parts == (CLEAR,)}
 

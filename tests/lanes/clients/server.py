@@ -12,6 +12,7 @@ import gc
 import json
 import socket
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -25,8 +26,9 @@ from clients.agents import CLIENTS
 from clients.reading import declared, history
 from clients.scenarios import Call, Load, Loaded, Say, Scenario, Turn
 from conformance import schedule, tokens
-from conformance.host.engine import SCRIPT, build, constrains_to_json
+from conformance.host.engine import SCRIPT, Script, build, constrains_to_json
 from conformance.host.judge import script
+from grammars.manager import Manager, Recorder
 
 SURFACES = ("/v1/chat/completions", "/v1/responses", "/v1/messages")
 #: How often a turn is said, retries included, before the model says that it is done.
@@ -50,6 +52,10 @@ class Exchange:
     calls: list[dict[str, Any]] = field(default_factory=list)
     status: int = 0
     body: bytes = b""
+    #: What the model was shown.
+    prompt: str = ""
+    #: What the request's grammar let it say, where it admits not all.
+    admitted: str | None = None
 
     def document(self) -> dict[str, Any]:
         """Return it as JSON."""
@@ -133,10 +139,37 @@ class ScenarioError(Exception):
     """A turn that cannot be said to this client."""
 
 
+class Masks:
+    """Ends what the engine says where the grammar of a request does not admit it."""
+
+    def __init__(self, app: Any) -> None:
+        recorder = Recorder(app)
+        manager = Manager(recorder.config, 0)
+        engine = app.state.engine_client
+        generate = engine.generate
+        #: By script, the token ids that were admitted.
+        self.admitted: dict[int, list[int]] = {}
+
+        def masked(*args: Any, **more: Any) -> Any:
+            steps, script = generate(*args, **more), SCRIPT.get()
+            request = manager.open(recorder.request)
+            ids = [token for _, each in script.bursts for token in each]
+            stop = manager.walk(request, ids) if request else None
+            if stop:
+                self.admitted[id(script)] = ids = ids[: stop.at]
+                text = tokens.load().decode(ids, skip_special_tokens=False)
+                script.bursts = ((text, (*ids, manager.end)),)
+                script.end, script.stop = "stop", None
+            return steps
+
+        engine.generate = masked
+
+
 class Scripted:
     """ASGI application: finds a request's run, and sets the engine's script."""
 
     def __init__(self, app: Any, proxied: bool) -> None:
+        self.masks = Masks(app)
         #: A proxy asks, at the server's own address: for one run at a time.
         self.proxied = proxied
         self.app, self.json_calls = app, constrains_to_json()
@@ -172,7 +205,7 @@ class Scripted:
         exchange = Exchange(path, json.loads(body))
         run.exchanges.append(exchange)
         try:
-            self._script(run, exchange, run.say(exchange, self.json_calls))
+            script = self._script(run, exchange, run.say(exchange, self.json_calls))
         except ScenarioError as error:
             run.problem = str(error)
             told = {"error": {"message": run.problem}}
@@ -189,7 +222,14 @@ class Scripted:
                 exchange.body += message["body"]
             await send(message)
 
+        SCRIPT.set(script)
         await self.app(scope, again, noted)
+        exchange.prompt = self._text(script.prompt or [])
+        if (admitted := self.masks.admitted.pop(id(script), None)) is not None:
+            exchange.admitted = self._text(admitted)
+
+    def _text(self, ids: Sequence[int]) -> str:
+        return str(self.tokenizer.decode(ids, skip_special_tokens=False))
 
     def _control(self, method: str, name: str, body: bytes) -> dict[str, Any]:
         """Begin or end a run."""
@@ -202,8 +242,8 @@ class Scripted:
         exchanges = [exchange.document() for exchange in run.exchanges]
         return {"problem": run.problem, "exchanges": exchanges}
 
-    def _script(self, run: Run, exchange: Exchange, turn: Turn) -> None:
-        """Give the engine what it says, cut into bursts."""
+    def _script(self, run: Run, exchange: Exchange, turn: Turn) -> Script:
+        """Return what the engine says, cut into bursts."""
         text = exchange.said
         ids = tokens.encode(self.tokenizer, text)
         texts = tokens.deltas(self.tokenizer, ids)
@@ -220,7 +260,7 @@ class Scripted:
         name = f"mtp{run.k}#{run.scenario.name}/{exchange.turn}" if run.k else "w1"
         widths = schedule.named(name, len(ids))
         end = "length" if turn.end == "length" else "stop"
-        SCRIPT.set(script(ids, texts, widths, end, stop or ""))
+        return script(ids, texts, widths, end, stop or "")
 
 
 async def serve(template: str, *proxied: str) -> None:

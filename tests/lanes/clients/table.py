@@ -71,6 +71,8 @@ def write_results(
             mine["right"] += run["verdict"] == "right"
             if run["verdict"] != "right":
                 mine.setdefault(run["verdict"], []).append(run["scenario"])
+            if run["asks"]:
+                mine["asks"] = sorted({*mine.get("asks", ()), *run["asks"]})
             if run["scenario"] in scenarios.OPTIONAL:
                 of = ran.setdefault(run["scenario"], [0, 0])
                 of[0] += run["verdict"] == "ran"
@@ -114,7 +116,8 @@ def table(found: Iterable[Release]) -> str:
         f"release | right | {' | '.join(TITLES.values())} | right on stock only | taken"
     )
     by_release = results.table(head, results.together(rows))
-    by_client = results.table("client, default release | API | right", clients)
+    head = "client, default release | API | asks for | right"
+    by_client = results.table(head, clients)
     head = "cut call of a tool that requires nothing | clients and APIs that run it, "
     run = results.table(f"{head}stock → patched → `{DROP}=drop`", optional)
     head = "proxy, patched | client | API | right | right only without it"
@@ -129,14 +132,16 @@ def table(found: Iterable[Release]) -> str:
 
 
 def _by_client(cells: dict[str, Any]) -> list[list[str]]:
-    """Return client, APIs and right runs, stock → patched."""
-    rows: dict[tuple[str, str], list[str]] = {}
+    """Return client, APIs, what sets a grammar, and right runs, stock → patched."""
+    rows: dict[tuple[str, str, str], list[str]] = {}
     for each in dict.fromkeys(n for cell in cells.values() for n in cell["clients"]):
         name, surface = each.split("/")
         of_both = {kind: cell["clients"].get(each, {}) for kind, cell in cells.items()}
         share = results.change(of_both, _share)
-        rows.setdefault((name.replace("_", " "), share), []).append(surface)
-    return [[name, ", ".join(apis), share] for (name, share), apis in rows.items()]
+        sent = {word for runs in of_both.values() for word in runs.get("asks", ())}
+        key = name.replace("_", " "), ", ".join(sorted(sent)) or "–", share
+        rows.setdefault(key, []).append(surface)
+    return [[row[0], ", ".join(apis), *row[1:]] for row, apis in rows.items()]
 
 
 def _optional(rows: dict[str, Any]) -> list[list[str]]:

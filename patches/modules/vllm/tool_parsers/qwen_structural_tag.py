@@ -11,7 +11,9 @@ is made again here, of the same tools:
   for a token than a model does.  A list of which nothing is said has any items.  A
   value that is no JSON has one newline at each end, not any white space.  A pattern
   is searched for, where xgrammar takes it for the whole string, and what stands
-  beside the properties counts as well.
+  beside the properties counts as well.  A string of which nothing is said holds tags:
+  it ends at a </parameter> that the next parameter or the call's end follows, but not
+  within a call that it quotes.
 - A call of another tool has its frame.  Only the first call that the request requires
   is told from text that quotes one.
 - All else is text.
@@ -26,12 +28,14 @@ import regex as re
 from xgrammar import StructuralTag
 from xgrammar.structural_tag import (
     AnyTextFormat,
+    ConstStringFormat,
     Format,
     JSONSchemaFormat,
     OptionalFormat,
     OrFormat,
     RegexFormat,
     SequenceFormat,
+    StarFormat,
     TagFormat,
     TriggeredTagsFormat,
 )
@@ -45,6 +49,14 @@ _ENDS = ["\n</function>\n</tool_call>", "</function>\n</tool_call>"]
 # which a call ends the reasoning has read <tool_call> already.
 _BEFORE_CALL = r"[ \t\n]{0,16}(<tool_call>)?\n?"
 _SPACE = r"[ \t\n]{0,256}"
+_VALUE_END = "</parameter>"
+# What no string holds, but in a call that it quotes.
+_BREAKS = [
+    f"{_VALUE_END}{space}{tag}"
+    for space in ("", "\n", "\n\n")
+    for tag in ("<parameter=", "</function>")
+]
+_QUOTES = ("<tool_call><function=", _CALL + _FUNCTION)
 _LENGTHS = ("minLength", "maxLength")
 # What holds schemas by name, and what holds no schema.
 _BY_NAME = ("properties", "patternProperties", "$defs", "definitions")
@@ -63,6 +75,8 @@ _PART = re.compile(r"\\.|\[(?:\\.|[^\]\\])*+\]?|.", re.DOTALL)
 # Parts that a tag could be taken for, and what may stand before a match.
 _WILD = re.compile(r"\.|<|\\[DSW]|\[\^.*|\[.*[<DSW].*", re.DOTALL)
 _BEFORE_MATCH = "([^<]|<[^/])*"
+# What a schema may say that takes any text.
+_NOTED = {"type", "default", "examples", *_NOTES, *_UNIONS}
 _PYTHON = {"boolean": "True|False", "null": "None"}
 _SCALARS = ("string", "integer", "number", "boolean", "null")
 
@@ -136,16 +150,20 @@ def _arguments(content: JSONSchemaFormat) -> Format:
     space = RegexFormat(pattern=_SPACE)
     parameters: list[Format] = [space]
     for name, value in schema["properties"].items():
-        if _is_scalar(value, definitions):
-            searched = _searched(declared["properties"].get(name))
+        one: Format
+        is_scalar = _is_scalar(value, definitions)
+        searched = _searched(declared["properties"].get(name)) if is_scalar else None
+        if is_scalar and searched is None and _is_free(value):
+            one = _tagged(f"<parameter={name}>")
+        elif is_scalar:
             literal: Format = searched or of({**definitions, **value})
             if words := _words(value):
                 literal = OrFormat(elements=[literal, RegexFormat(pattern=words)])
             exact = [RegexFormat(pattern="\n?"), literal]
-            one: Format = TagFormat(
+            one = TagFormat(
                 begin=f"<parameter={name}>",
                 content=SequenceFormat(elements=exact),
-                end=["\n</parameter>", "</parameter>"],
+                end=["\n" + _VALUE_END, _VALUE_END],
             )
         else:
             one = of({**schema, "properties": {name: value}, "required": [name]})
@@ -289,6 +307,27 @@ def _is_scalar(schema: Any, definitions: dict[str, Any]) -> bool:
         and all(kind in _SCALARS for kind in kinds)
         and not any(isinstance(one, dict | list) for one in values)
     )
+
+
+def _is_free(schema: dict[str, Any]) -> bool:
+    """Whether any text is a value of a schema of scalars."""
+    kinds = schema.get("type")
+    if "string" in (kinds if isinstance(kinds, list) else [kinds]):
+        return _NOTED.issuperset(schema)
+    unions = [one for key in _UNIONS for one in schema.get(key, ())]
+    return _NOTED.issuperset(schema) and any(map(_is_free, unions))
+
+
+def _tagged(begin: str) -> Format:
+    """A string that may hold tags, in its own."""
+    text = AnyTextFormat(excludes=_BREAKS)
+    calls = [
+        TagFormat(begin=opening, content=AnyTextFormat(), end="</tool_call>")
+        for opening in _QUOTES
+    ]
+    quoted = SequenceFormat(elements=[OrFormat(elements=calls), text])
+    first, last = (ConstStringFormat(value=tag) for tag in (begin, _VALUE_END))
+    return SequenceFormat(elements=[first, text, StarFormat(content=quoted), last])
 
 
 def _text(calls: list[TagFormat]) -> AnyTextFormat | TriggeredTagsFormat:

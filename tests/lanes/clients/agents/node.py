@@ -71,8 +71,9 @@ def opencode(run: Run) -> str:
             "model": {"providerID": "lane", "modelID": MODEL},
             "parts": [{"type": "text", "text": PROMPT}],
         }
-        answer = http.post(f"/session/{session['id']}/message", json=question)
-        told = answer.raise_for_status().json()
+        for _ in range(run.questions):
+            answer = http.post(f"/session/{session['id']}/message", json=question)
+            told = answer.raise_for_status().json()
         http.post("/instance/dispose")
     if error := told["info"].get("error"):
         raise RuntimeError(f"the session ended with {error}")
@@ -107,6 +108,7 @@ CLIENTS = (
             shell=("bash", "command"),
             shell_also=(("description", "Do it"),),
         ),
+        resumes=True,
     ),
     Library("vercel_ai", ("chat",), nothing, ("npm",), full=True),
     Library("mastra", ("chat",), nothing, ("npm",), faults=DROPS, full=True),

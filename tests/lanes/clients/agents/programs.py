@@ -3,6 +3,7 @@
 says.
 """
 
+import functools
 import json
 import os
 import shlex
@@ -39,11 +40,11 @@ def _printed(run: Run, program: str, *arguments: str, **variables: str) -> str:
 
 def claude_code(run: Run) -> str:
     """Ask Claude Code. It refuses to skip permissions as root, but in a sandbox."""
-    printed = _printed(
+    ask = functools.partial(
+        _printed,
         run,
         "@anthropic-ai/claude-code-linux-x64/claude",
         *("--print", "--output-format", "json", "--dangerously-skip-permissions"),
-        PROMPT,
         CLAUDE_CONFIG_DIR=run.home,
         ANTHROPIC_BASE_URL=run.url,
         ANTHROPIC_API_KEY=KEY,
@@ -59,6 +60,9 @@ def claude_code(run: Run) -> str:
         CLAUDE_CODE_MAX_RETRIES="1",
         ENABLE_TOOL_SEARCH="true",
     )
+    printed = ask(PROMPT)
+    for _ in range(1, run.questions):
+        printed = ask("--continue", PROMPT)
     return str(json.loads(printed)["result"])
 
 
@@ -110,13 +114,17 @@ def codex(run: Run) -> str:
     """Ask Codex CLI, with a ``config.toml``; its answer is the last message printed."""
     config = CODEX.format(model=MODEL, url=run.url)
     Path(run.home, "config.toml").write_text(config)
-    printed = _printed(
+    ask = functools.partial(
+        _printed,
         run,
         "codex-linux-x64/vendor/x86_64-unknown-linux-musl/bin/codex",
-        *("exec", "--json", "--skip-git-repo-check", PROMPT),
+        *("exec", "--json", "--skip-git-repo-check"),
         CODEX_HOME=run.home,
         LANE_KEY=KEY,
     )
+    printed = ask(PROMPT)
+    for _ in range(1, run.questions):
+        printed = ask("resume", "--last", PROMPT)
     events = map(json.loads, printed.strip().split("\n"))
     items = [event.get("item") or {} for event in events]
     told = [item["text"] for item in items if item.get("type") == "agent_message"]
@@ -208,8 +216,16 @@ CLIENTS = (
         ),
         (Call("ToolSearch", {"query": "select:CronList"}), Call("CronList", {})),
         {"spaces": "it removes white space at the ends of lines from what it writes"},
+        resumes=True,
     ),
-    Codex("codex", ("responses",), codex, NPM, Tools(shell=("exec_command", "cmd"))),
+    Codex(
+        "codex",
+        ("responses",),
+        codex,
+        NPM,
+        Tools(shell=("exec_command", "cmd")),
+        resumes=True,
+    ),
     Client(
         "qwen_code",
         ("chat",),
