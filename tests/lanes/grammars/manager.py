@@ -34,9 +34,11 @@ class Recorder:
         process, generate = engine.input_processor.process_inputs, engine.generate
 
         def recorded(prompt: Any, params: Any, *args: Any, **more: Any) -> Any:
-            request = process(
-                f"r{next(_numbers)}", prompt, params, supported_tasks=("generate",)
-            )
+            request = prompt
+            if not hasattr(prompt, "sampling_params"):  # made already, in v0.16.0
+                request = process(
+                    f"r{next(_numbers)}", prompt, params, supported_tasks=("generate",)
+                )
             for name in ("reasoning_ended", "reasoning_parser_kwargs"):
                 if more.get(name) is not None:
                     setattr(request, name, more[name])
