@@ -220,7 +220,7 @@ def test_a_pattern_within_json_that_is_not_for_the_whole_string() -> None:
     assert refused(schema, ("list", "[1]"), ("either", "null"))
 
 
-NUMBERS = {"type": "object", "properties": dict.fromkeys("ab", {"type": "integer"})}
+NUMBERS = {"type": "object", "properties": {key: {"type": "integer"} for key in "ab"}}
 REQUIRED: list[Any] = [{"required": ["a"]}, {"required": ["b"]}]
 
 
