@@ -186,12 +186,9 @@ class Lexer:
                 match = _GARBLED.match(text, at)
             if match is not None and not is_cut:
                 tag, named = match.group(), match.lastgroup
-                if (
-                    named == Kind.OTHER_END
-                    and not final
-                    and _goes_on(text, match.end())
-                ):
-                    return _Tag(at, at, Kind.TEXT, "")
+                is_last = named == Kind.OTHER_END and not final
+                if is_last and _goes_on(text, match.end()):
+                    return at, at, Kind.TEXT, ""
                 name = trim_name(match[named]) if named else ""
                 if named == "other":
                     name = given[1] if (given := _NAMED.match(name)) else ""
