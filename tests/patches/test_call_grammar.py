@@ -178,7 +178,7 @@ def refused(schema: dict[str, Any], *values: tuple[str, str]) -> bool:
     [
         ("^https?://", ["https://x/y?<b>", "http://a\nb"], ["ftp://x", " http://a"]),
         (r"\.py$", ["a.py", "<a>\n.py"], ["a.pyc", "py"]),
-        ("b|c", ["abd", "c"], ["ad"]),
+        ("b|c", ["abx", "c"], ["ad"]),
         (r"^\$[0-9]", ["$1.50"], ["1", "$a"]),
         ("[$^]", ["a$b"], ["ab"]),
         ("^(a|b)$", ["a", "b"], ["ab"]),
