@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Proof of mentioned-openings: thinking that speaks of a tag begins no grammar."""
 
+import os
 from typing import Any
 
 import pytest
+from packaging.version import Version
 
 from grammar import said, stop
 from harness import THINKING, ask, call
@@ -72,4 +74,6 @@ def test_the_grammar_holds_behind_it(k: int) -> None:
     output = "I read it.\n<tool_call>\n<function=rm>\n"
     assert said(output, k, tool_choice="required", **THINKING).endswith("<function=")
     output = "It is </think>no call"
+    if k and Version(os.environ.get("VLLM_RELEASE", "v0.33.0")) < Version("v0.25.1"):
+        pytest.skip("this release masks nothing in the step with </think>")
     assert said(output, k, tool_choice="required", **THINKING) == "It is </think>"
