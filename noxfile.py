@@ -237,7 +237,7 @@ command("gpu-tests", gpu, "server", "--run", group="server")
 def tables(session: nox.Session) -> None:
     """Write the documents' tables, or the README's example: [--example --check]"""
     if "--example" not in session.posargs:
-        install(session)
+        install(session, "server")
         return run(session, "tables", *session.posargs)
     options, (name, *_) = trees(session)
     options.remove("--example")

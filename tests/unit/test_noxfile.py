@@ -7,7 +7,7 @@ import subprocess
 import sys
 import venv
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import pytest
 
@@ -78,3 +78,14 @@ def test_a_folder_that_nox_cannot_write_is_said_in_one_sentence(tmp_path: Path) 
     said = done.stdout + done.stderr
     assert done.returncode and "Traceback" not in said
     assert "make a new clone" in said and "uv binary" not in said
+
+
+def test_the_tables_bring_what_the_lanes_import(
+    noxfile: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a clone where no other session has run."""
+    groups: list[str] = []
+    monkeypatch.setattr(noxfile, "install", lambda _, *names: groups.extend(names))
+    monkeypatch.setattr(noxfile, "run", lambda *_: None)
+    noxfile.tables.func(SimpleNamespace(posargs=[]))
+    assert "server" in groups

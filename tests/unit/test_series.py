@@ -625,6 +625,21 @@ def test_lint_names_what_no_line_has_and_what_is_not_as_stored(own: Project) -> 
         assert fault in faults
 
 
+def test_lint_names_a_proof_of_no_patch_and_a_module_that_is_not_pinned(
+    own: Project,
+) -> None:
+    """As after a patch was taken out, and after a module was edited by hand."""
+    lay(own.root, {"tests/patches/test_lost.py": ""})
+    module = own.root / "patches" / OWN_MODULE
+    module.write_text(module.read_text() + "# more\n")
+    faults = own.run("lint", status=1).stdout
+    assert "tests/patches/test_lost.py proves no patch\n" in faults
+    assert f"{OWN_MODULE} is not as patched-files.sha256 pins it" in faults
+    (own.root / "tests/patches/test_lost.py").unlink()
+    own.run("refresh", "--all")
+    assert own.run("lint").stdout == ""
+
+
 def test_lint_names_a_module_that_no_patch_needs_or_that_one_changes(
     own: Project,
 ) -> None:

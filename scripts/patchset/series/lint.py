@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks of ``patches/`` that are cheap and need no source tree."""
 
+import hashlib
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -58,6 +59,15 @@ def _strays(listed: list[Line]) -> Iterator[str]:
     }
     for entry in sorted((own | modules) - entries):
         yield f"patches/{entry} is in no line of patches/{SERIES}"
+    texts = [
+        content_of(file).decode()
+        for file in root.glob("*/*")
+        if file.name == REASON or file.suffix == MERGED
+    ]
+    for file in sorted(paths.project_root().glob("tests/patches/test_*.py")):
+        proof = f"tests/patches/{file.name}"
+        if entries and not any(proof in text for text in texts):
+            yield f"{proof} proves no patch"
 
 
 def _range_faults(line: Line, folder: Path) -> Iterator[str]:
@@ -85,11 +95,18 @@ def _range_faults(line: Line, folder: Path) -> Iterator[str]:
 
 def _faults(series: Series) -> Iterator[str]:
     release = series.release
-    if series.entries and patched_files.read(release) is None:
+    sums = patched_files.read(release)
+    if series.entries and sums is None:
         yield (
             f"{release.name}: {patched_files.FILE} does not exist; nox -s rebase -- "
             f"{release.name} writes it"
         )
+    for path, content in series.modules.items():
+        if sums and sums.get(path) != hashlib.sha256(content).hexdigest():
+            yield (
+                f"patches/{MODULES}{path} is not as {patched_files.FILE} pins it; "
+                "nox -s refresh -- --all pins it anew"
+            )
     for patch in series.patches:
         if file := variant(patch.name, release.name):
             yield from _file_faults(patch, file, series)
