@@ -73,6 +73,13 @@ def test_the_longest_white_space_of_a_frame(gap: int, is_frame: bool) -> None:
     assert contents == ([] if is_frame else [tag])
 
 
+@pytest.mark.parametrize(("times", "is_one"), [(3, True), (4, False)])
+def test_how_often_an_opening_may_be_given(times: int, is_one: bool) -> None:
+    tag = "<function=read>\n"
+    text = call("read", ("path", "/a")).replace(tag, tag * times)
+    assert ("CONTENT" in dict(events([text]))) is not is_one
+
+
 TAGS = [
     "<tool_call>",
     "</tool_call>",

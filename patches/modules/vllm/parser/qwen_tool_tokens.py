@@ -398,7 +398,7 @@ class Tokens(list[Token]):
         Text within it may begin with a word unless it stands *in_prose*.
         """
         first, end, name = self[at], at, ""
-        for _ in range(MAX_FUNCTIONS + 1 if first.kind in LOOSE else 0):
+        for given in range(MAX_FUNCTIONS + 1 if first.kind in LOOSE else 0):
             before, end = end, self.behind_text(end)
             token = self.peek(end)
             if in_prose and end > at + 1 and begins_with_word(self[at + 1]):
@@ -409,8 +409,8 @@ class Tokens(list[Token]):
                     break
                 return self.join(at, end, kind=Kind.OPENING, name=name)
             is_opening = token.kind in (*OPENINGS, Kind.FUNCTION)
-            is_long = len(token.gap) > MAX_GAP
-            if is_long or not is_opening or token.name not in self._tools.names:
+            is_beyond = len(token.gap) > MAX_GAP or given == MAX_FUNCTIONS
+            if is_beyond or not is_opening or token.name not in self._tools.names:
                 break
             is_again = name or token.in_tool_call
             if is_again and (name not in ("", token.name) or end > max(before, at + 1)):
