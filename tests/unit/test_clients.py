@@ -378,5 +378,5 @@ def test_what_a_proxy_changes_is_a_row(rows: Path) -> None:
     kinds["patched litellm"] += [other]
     table.write_results("v0.33.0", kinds)
     text = table.table([release.load("v0.33.0")])
-    changed = "a call or a file with other bytes: long"
-    assert f"| litellm | codex | responses | 0/2 | {changed} |" in text
+    changed = "codex, responses: a call or a file with other bytes (long)"
+    assert f"| litellm | 0/2 | {changed} |" in text

@@ -120,7 +120,7 @@ def table(found: Iterable[Release]) -> str:
     by_client = results.table(head, clients)
     head = "cut call of a tool that requires nothing | clients and APIs that run it, "
     run = results.table(f"{head}stock → patched → `{DROP}=drop`", optional)
-    head = "proxy, patched | client | API | right | right only without it"
+    head = "proxy, patched | right | right only without it"
     by_proxy = results.table(head, proxied)
     shown = [
         by_release,
@@ -164,22 +164,22 @@ def _optional(rows: dict[str, Any]) -> list[list[str]]:
 
 
 def _proxied(cells: dict[str, Any]) -> Iterator[list[str]]:
-    """Yield proxy, client, API, right runs, and by harm the scenarios that are right
+    """Yield proxy, right runs, and by client, API and harm the scenarios that are right
     without the proxy.
     """
     direct = cells.get("patched", {}).get("clients", {})
     for kind, cell in cells.items():
-        proxy = kind.removeprefix("patched ")
-        for each, runs in cell["clients"].items() if proxy in PROXIES else ():
-            name, surface = each.split("/")
+        if (proxy := kind.removeprefix("patched ")) not in PROXIES:
+            continue
+        changed = []
+        for each, runs in cell["clients"].items():
             without = _wrong(direct.get(each, {}))
-            changed = [
-                f"{TITLES[harm]}: {', '.join(mine)}"
-                for harm in TITLES
-                if (mine := [s for s in runs.get(harm, []) if s not in without])
-            ]
-            words = [proxy.replace("_", " "), name.replace("_", " "), surface]
-            yield [*words, _share(runs), "; ".join(changed) or "–"]
+            for harm in TITLES:
+                if mine := [name for name in runs.get(harm, []) if name not in without]:
+                    words = each.replace("_", " ").replace("/", ", ")
+                    changed.append(f"{words}: {TITLES[harm]} ({', '.join(mine)})")
+        right = _share(_sum(list(cell["clients"].values())))
+        yield [proxy.replace("_", " "), right, "; ".join(changed) or "–"]
 
 
 def _sum(clients: list[dict[str, Any]]) -> dict[str, int]:
