@@ -255,6 +255,15 @@ def test_what_cannot_be_said_beside_the_properties_is_left_out() -> None:
         assert refused(schema, ("zz", "1")), branches
 
 
+def test_alternatives_within_alternatives_do_not_multiply() -> None:
+    schema: dict[str, Any] = NUMBERS
+    for _ in range(12):  # 16 alternatives of each are no number that a test waits for
+        properties = {"a": schema, "b": {"type": "integer"}}
+        schema = {"type": "object", "properties": properties, "anyOf": REQUIRED * 8}
+    assert not refused(schema, ("b", "1"))
+    assert refused(schema, ("b", "x"))
+
+
 def test_the_branch_that_a_parameter_names() -> None:
     kinds = [
         {"properties": {"kind": {"const": kind}, key: schema}, "required": [key]}

@@ -181,9 +181,14 @@ def _alternatives(schema: Any) -> list[Any]:
     if not isinstance(schema, dict) or not isinstance(schema.get("properties"), dict):
         return [schema]
     alternatives = [{key: schema[key] for key in schema if key not in _BESIDE}]
-    for key in _BESIDE if _is_plain(alternatives[0]) else ():
+    within = [schema["properties"], *(schema.get(key) for key in _BESIDE)]
+    # Alternatives within alternatives would multiply.
+    is_one = not _is_plain(alternatives[0]) or _has_alternatives(within)
+    for key in () if is_one else _BESIDE:
         branches = schema.get(key)
-        if not isinstance(branches, list) or not all(map(_is_plain, branches)):
+        if not isinstance(branches, list) or len(branches) > _MAX_ALTERNATIVES:
+            continue
+        if not all(map(_is_plain, branches)):
             continue
         if key == "allOf":
             for branch in branches:
@@ -191,6 +196,20 @@ def _alternatives(schema: Any) -> list[Any]:
         elif len(alternatives) * len(branches) <= _MAX_ALTERNATIVES and branches:
             alternatives = [_merged(one, by) for one in alternatives for by in branches]
     return alternatives
+
+
+def _has_alternatives(schemas: list[Any]) -> bool:
+    """Whether one of these schemas, or one within, says more than its properties."""
+    left = schemas
+    while left:
+        one = left.pop()
+        if isinstance(one, dict):
+            if "properties" in one and not one.keys().isdisjoint(_BESIDE):
+                return True
+            left.extend(one.values())
+        elif isinstance(one, list):
+            left.extend(one)
+    return False
 
 
 def _is_plain(schema: Any) -> bool:
