@@ -217,7 +217,7 @@ def test_the_table_begins_with_the_best_and_says_whose_the_suite_is(
         ("stock sglang", {"core": core, "cost": [2.5, None]}),
         ("patched", {"core": core | {"right": 2, "ran": 0}, "cost": [1.0, 1.0]}),
     ):
-        row = {"engine": name, "version": "1.0", **figures}
+        row = {"title": name, "version": "1.0", **figures}
         results.keep(table.LANE, SUITE_VERSION, release.name, name, row)
     lines = table.table([release]).splitlines()
     assert lines[2] == "| patched 1.0 | 2/2 | 0 | 0 | 0 | 0 | 0 | – | – | 0 | 1; 1 |"

@@ -83,7 +83,7 @@ def command(
             # The release has no say in a peer's row: as those of stock, it stays.
             name = engine if engine in TREES else f"stock {engine}"
             label = f"vLLM {engine}" if engine in TREES else engine
-            row = {"engine": label, "version": number, **row}
+            row = {"title": label, "version": number, **row}
             results.keep(table.LANE, SUITE_VERSION, pinned, name, row)
     return 0
 

@@ -47,7 +47,7 @@ def table(releases: Iterable[Release]) -> str:
     for release in releases:
         if rows := results.read(LANE, release.name):
             lines = [
-                [f"{row['engine']} {row['version']}", *cells(row)]
+                [f"{row['title']} {row['version']}", *cells(row)]
                 for row in sorted(rows.values(), key=_order)
             ]
             day = results.taken(rows.values(), SUITE_VERSION, release.name)
