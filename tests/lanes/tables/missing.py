@@ -18,7 +18,7 @@ from patchset.series import patched_files
 from patchset.wheel import plugin
 from server import check as receipts
 from server import model
-from tables.__main__ import SUITES
+from tables.__main__ import SUITES, SUMMARY
 
 Command = tuple[str, ...]
 #: A release that takes it makes grammars in the model's own format.
@@ -67,16 +67,17 @@ def commands(release: Release) -> Iterator[tuple[str, str, Command]]:
             arguments = ("conformance", name, *stock, "--pair", pair, "--quick")
             yield "conformance", f"{kind} {pair}", (*arguments, "--results")
     yield "prefix_cache", "patched", ("prefix_cache", name, "--results")
-    yield "bench", "patched", ("bench", name, "--results")
     if _GRAMMAR in (patched_files.read(release) or {}):
         for kind in results.KINDS:
             yield "grammars", kind, ("grammars", name, "--stock", "--results")
-    asked = (("judges", "bfcl"), ("judges", "canitoolcall"), ("clients",))
-    for arguments in asked:
+    asked = [("judges", "bfcl"), ("judges", "canitoolcall")] if name in SUMMARY else []
+    for arguments in [*asked, ("clients",)] if release.default else asked:
         # Stock stays as it is: once it is judged, the patched tree is run alone.
         both = ("--both",) if is_missing(arguments[-1], release, "stock") else ()
         for kind in results.KINDS:
             yield arguments[-1], kind, (*arguments, name, *both, "--results")
+    if name in SUMMARY:
+        yield "bench", "patched", ("bench", name, "--results")
     if release.default:
         yield (
             "corpora",
