@@ -11,7 +11,7 @@ import hashlib
 import itertools
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +36,6 @@ _MARKED = re.compile(
 
 
 def file(lane: str, release: str) -> Path:
-    """Return the file with a lane's rows of a release."""
     return paths.project_root() / "results" / lane / f"{release}.json"
 
 
@@ -156,16 +155,30 @@ def warnings(lane: str, suite: int, releases: Iterable[Release]) -> list[str]:
     return lines
 
 
-def change(by_kind: Mapping[str, Cell], words: Callable[[Cell], str]) -> str:
-    """Return stock's words → patched's; a missing row is given as an empty one."""
-    return " → ".join(words(by_kind.get(kind, {})) for kind in KINDS)
+def asked(
+    lane: str, releases: Iterable[Release], kinds: Iterable[str] = KINDS
+) -> Iterator[tuple[Release, dict[str, Cell]]]:
+    """Yield the releases with rows of a lane, and those of ``kinds``."""
+    for release in releases:
+        rows = read(lane, release.name)
+        if cells := {kind: rows[kind] for kind in kinds if kind in rows}:
+            yield release, cells
+
+
+def change(by_kind: Mapping[str, Any], words: Callable[[Any], str]) -> str:
+    """Return stock's words → patched's; that of a missing row is said in its place."""
+    return " → ".join(
+        words(by_kind[kind]) if kind in by_kind else NOT_RUN for kind in KINDS
+    )
 
 
 def table(head: str, rows: Iterable[Iterable[str]]) -> str:
-    """Return a table in Markdown; ``head`` has its columns between bars."""
+    """Return a table in Markdown, or that nothing was run; ``head`` has its columns
+    between bars.
+    """
+    lines = [f"| {' | '.join(row)} |" for row in rows]
     rule = "|" + "---|" * (head.count("|") + 1)
-    lines = [f"| {head} |", rule, *(f"| {' | '.join(row)} |" for row in rows)]
-    return "\n".join(lines) + "\n"
+    return "\n".join([f"| {head} |", rule, *lines] if lines else [NOT_RUN]) + "\n"
 
 
 def together(rows: Iterable[list[str]]) -> list[list[str]]:

@@ -61,7 +61,6 @@ def keep(run: dict[str, Any]) -> Path:
 
 
 def _machine() -> dict[str, str]:
-    """Return the machine, in words that can be compared with another's."""
     info = Path("/proc/cpuinfo")
     text = info.read_text(encoding="utf-8") if info.is_file() else ""
     model = re.search(r"^model name\s*: (.+)$", text, re.MULTILINE)
@@ -120,7 +119,9 @@ def process_table(found: Iterable[Release]) -> str:
         if kept and set(shown) != {results.NOT_RUN}:
             one = _ratio(by.get(("chat", WORKLOAD, SUMMARY_LENGTH, WIDTH), _NONE))
             memory = by.get(("chat", *_MEMORY, WIDTH), _NONE)["subjects"]
-            mib = results.change(memory, lambda row: f"{row.get('mib', '–')}")
+            mib = " → ".join(
+                str(memory.get(kind, {}).get("mib", "–")) for kind in results.KINDS
+            )
             day = results.taken([kept], SUITE_VERSION, release.name)
             rows.append([release.name, *shown, one, _growth(by, "chat"), mib, day])
     return results.table(" | ".join(head), rows)

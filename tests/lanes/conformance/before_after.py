@@ -15,9 +15,10 @@ from typing import Any
 import click
 
 from conformance import case as cases
-from conformance.adapters import AdapterError, TreeAdapter
+from conformance.adapters import TreeAdapter
 from conformance.lines import LANES
 from patchset import files, run_command
+from patchset.errors import PatchsetError
 
 EXAMPLE = Path(__file__).with_name("before_after.json")
 README = LANES.parents[1] / "README.md"
@@ -29,7 +30,6 @@ BLOCK = re.compile(
 
 
 def answer(tree: Path) -> dict[str, Any]:
-    """Return what a client of a tree reads from the streamed answer."""
     (case,) = cases.read(EXAMPLE)
     job = {
         "name": case.name,
@@ -41,7 +41,7 @@ def answer(tree: Path) -> dict[str, Any]:
     }
     (document,) = TreeAdapter(tree, workers=1).run([job])
     if "readings" not in document:
-        raise AdapterError(f"{tree} gave no answer")
+        raise PatchsetError(f"{tree} gave no answer")
     read: dict[str, Any] = document["readings"][SCHEDULE]
     return read
 
@@ -107,4 +107,4 @@ def command(
 
 
 if __name__ == "__main__":
-    run_command.run_lane(lambda: command.main(standalone_mode=False) or 0, AdapterError)
+    run_command.run_lane(lambda: command.main(standalone_mode=False) or 0)

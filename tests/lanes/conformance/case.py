@@ -142,7 +142,6 @@ class Call(_Strict):
         }
 
     def rendered(self) -> str:
-        """Return the call as the chat template writes it."""
         text = f"<tool_call>\n<function={self.name}>\n"
         for name, value in self.texts().items():
             text += f"<parameter={name}>\n{value}\n</parameter>\n"

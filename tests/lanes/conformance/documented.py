@@ -49,7 +49,6 @@ def in_manifest(text: str) -> list[list[str]]:
 
 
 def documented() -> dict[str, list[list[str]]]:
-    """Return all of them, by file."""
     commands = {path: lines(path.read_text(encoding="utf-8")) for path in DOCUMENTS}
     commands |= {
         path: in_manifest(path.read_text(encoding="utf-8")) for path in MANIFESTS

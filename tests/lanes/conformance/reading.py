@@ -114,7 +114,6 @@ def sse(body: bytes) -> list[tuple[str, str]]:
 
 
 def failed(status: int, body: bytes) -> Reading:
-    """Return the reading of a response that is no message."""
     return raised("http-status", f"{status}: {body[:300].decode('utf-8', 'replace')}")
 
 

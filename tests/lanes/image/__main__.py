@@ -57,7 +57,6 @@ def command(image: str) -> None:
 
 
 def _doctor(name: str) -> None:
-    """Show what the doctor says."""
     said = container.run(name, "the doctor finds something wrong", DOCTOR)
     console.result(*(f"  {line}" for line in said.splitlines()))
 

@@ -121,4 +121,4 @@ def tree_cost(tree: Path, log: Path) -> list[float | None]:
             costs.append(round(best / samples[0]["tokens"] * 1e6, 1))
         return costs
     finally:
-        measured.close()
+        measured.child.end()

@@ -55,7 +55,6 @@ _prepare()
 def pytest_collection_modifyitems(
     config: pytest.Config, items: list[pytest.Item]
 ) -> None:
-    """Leave out what needs a server."""
     left = [
         item
         for item in items
@@ -80,7 +79,6 @@ def pytest_collectreport(report: pytest.CollectReport) -> None:
 
 
 def pytest_sessionfinish() -> None:
-    """Write the outcomes where the runner reads them."""
     Path(os.environ["UPSTREAM_OUTCOMES"]).write_text(
         json.dumps(_outcomes), encoding="utf-8"
     )

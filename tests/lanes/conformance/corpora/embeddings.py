@@ -423,7 +423,6 @@ QUOTES = {
 
 
 def _ambiguity(way: str, place: str, kind: str) -> str:
-    """Return why another reading can be defended, if one can."""
     never_ends = "half a block" in way and "closers" not in way
     if never_ends and "behind" in place and kind != "declared":
         return "a block that never ends may claim the parameters behind it"

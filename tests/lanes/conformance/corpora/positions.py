@@ -104,7 +104,6 @@ def examples() -> Iterator[Case]:
 
 
 def reasoning() -> Iterator[Case]:
-    """Yield calls and mentions in the reasoning."""
     real = (REAL,)
     rehearsals = {
         "canonical": f"I will call\n{write(REAL)}\nand look.",

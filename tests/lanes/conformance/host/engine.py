@@ -68,7 +68,6 @@ def use_cpu_platform() -> None:
 
 
 def argument_parser() -> Any:
-    """Return the release's own parser of ``vllm serve``'s command line."""
     try:
         from vllm.utils.argparse_utils import FlexibleArgumentParser
     except ImportError:
@@ -92,7 +91,6 @@ def argument_parser() -> Any:
 
 
 def arguments(folder: str, reasoning: str, extra: list[str]) -> Any:
-    """Return the server's parsed command line."""
     line = [
         "--model",
         folder,

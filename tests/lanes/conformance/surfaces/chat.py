@@ -13,7 +13,6 @@ PATH = "/v1/chat/completions"
 
 
 def request(case: Case, start: Start, *, stream: bool, model: str) -> dict[str, Any]:
-    """Return the request body."""
     body: dict[str, Any] = {
         "model": model,
         "messages": [{"role": "user", "content": prompt(case, start)}],
@@ -29,7 +28,6 @@ def request(case: Case, start: Start, *, stream: bool, model: str) -> dict[str, 
 
 
 def read_full(body: bytes) -> Reading:
-    """Return a response that was not streamed."""
     reading, document = Reading(), json.loads(body)
     choice = document["choices"][0]
     message = choice["message"]

@@ -32,7 +32,6 @@ _DONE = {
 
 
 def request(case: Case, start: Start, *, stream: bool, model: str) -> dict[str, Any]:
-    """Return the request body."""
     body: dict[str, Any] = {
         "model": model,
         "input": [{"role": "user", "content": prompt(case, start)}],
@@ -105,7 +104,6 @@ def _finish(reading: Reading, response: dict[str, Any]) -> None:
 
 
 def read_full(body: bytes) -> Reading:
-    """Return a response that was not streamed."""
     reading, document = Reading(), json.loads(body)
     for item in document["output"]:
         _item(reading, item)
