@@ -30,9 +30,6 @@ NOT_RUN = "*not run*"
 #: Digits of sha256 in a row.
 DIGITS = 12
 _RECORDED = ("date", "commit", "suite")
-_MARKED = re.compile(
-    r"(<!-- table: ([a-z-]+) -->\n).*?(<!-- end of table -->)", re.DOTALL
-)
 
 
 def file(lane: str, release: str) -> Path:
@@ -196,15 +193,9 @@ def together(rows: Iterable[list[str]]) -> list[list[str]]:
     ]
 
 
-def fill(text: str, tables: Mapping[str, Callable[[], str]]) -> str:
-    """Return the text with each ``<!-- table: NAME -->`` block made again."""
-
-    def made(match: re.Match[str]) -> str:
-        if match[2] not in tables:
-            raise PatchsetError(
-                f"<!-- table: {match[2]} --> names no table",
-                f"use one of {', '.join(tables)}",
-            )
-        return match[1] + tables[match[2]]() + match[3]
-
-    return _MARKED.sub(made, text)
+def put(text: str, name: str, made: str) -> str:
+    """Return a document with what stands behind ``<!-- NAME -->`` made again, up to
+    ``<!-- end of … -->``.
+    """
+    marked = rf"(<!-- {name} -->\n).*?(<!-- end of [a-z ]+ -->)"
+    return re.sub(marked, lambda match: match[1] + made + match[2], text, flags=re.S)

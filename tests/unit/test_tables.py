@@ -115,12 +115,10 @@ def test_what_is_no_result_is_refused(rows: Path, text: str) -> None:
     assert results.read("cpu", "v9.9.9") == {}
 
 
-def test_marked_tables_are_filled_and_unknown_ones_refused() -> None:
+def test_what_is_marked_is_made_again() -> None:
     text = "a\n<!-- table: one -->\nold\n<!-- end of table -->\nb\n"
-    made = results.fill(text, {"one": lambda: "| new |\n"})
+    made = results.put(text, "table: one", "| new |\n")
     assert made == "a\n<!-- table: one -->\n| new |\n<!-- end of table -->\nb\n"
-    with pytest.raises(PatchsetError, match="names no table"):
-        results.fill(text, {})
 
 
 def test_neighbours_of_equal_figures_share_a_row() -> None:

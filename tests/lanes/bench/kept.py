@@ -32,13 +32,10 @@ _SAME = ("suite", "files", "rounds", "cell-seconds", "machine")
 _NONE: Cell = {"subjects": {}, "ratios": {}}
 
 
-def read(release: str) -> Cell | None:
+def read(release: str) -> Any:
     """Return what was measured of a release; None if it was not."""
     place = results.file(LANE, release)
-    if not place.is_file():
-        return None
-    found: Cell = json.loads(place.read_text(encoding="utf-8"))
-    return found
+    return json.loads(place.read_text(encoding="utf-8")) if place.is_file() else None
 
 
 def keep(run: dict[str, Any]) -> Path:

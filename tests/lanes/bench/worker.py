@@ -58,7 +58,6 @@ class Parsers:
         self._many = hasattr(Parser, "parse_deltas")
 
     def opener(self, workload: Workload) -> Callable[[], Feed]:
-        """Return what opens the parser of one stream."""
         reasoning = "qwen3" if workload.reasoning else None
         parser = self._manager.get_parser(PARSER, reasoning, True)
         end = "<|im_start|>assistant\n" + ("<think>\n" if workload.reasoning else "")

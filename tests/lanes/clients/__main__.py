@@ -163,6 +163,5 @@ def _runs(
     return [have[job] for job in wanted if job in have]
 
 
-if __name__ == "__main__":
-    again = "run the same command again: it goes on where this one stopped"
-    run_command.run_lane(lambda: command.main(standalone_mode=False) or 0, again=again)
+again = "run the same command again: it goes on where this one stopped"
+run_command.run_lane(lambda: command.main(standalone_mode=False) or 0, again=again)

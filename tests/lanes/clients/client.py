@@ -123,11 +123,9 @@ class Client:
     resumes: bool = False
 
     def call(self, part: Part, folder: Path) -> Call:
-        """Return the call for a part of a turn, with this client's own tools."""
         return self.tools.call(part, folder)
 
     def plays(self, scenario: str) -> bool:
-        """Return whether a scenario makes sense for it."""
         if scenario in OPTIONAL:
             return bool(self.tools.clear) and (self.full or ALL[scenario].stream)
         if scenario in AGAIN:

@@ -41,7 +41,6 @@ class Job:
 
     @property
     def name(self) -> str:
-        """A word that is a folder's name and part of an address."""
         return f"{self.client}-{self.surface}-{self.scenario}-k{self.k}"
 
 
@@ -57,7 +56,6 @@ class Lane:
     proxy: str = ""
 
     def begin(self, tree: Path, proxy: Proxy | None, **variables: str) -> None:
-        """Start the server of a tree, and a proxy before it."""
         log = self.folder / "server.log"
         log.unlink(missing_ok=True)
         template = str(self.installed / "qwen3.5.jinja")

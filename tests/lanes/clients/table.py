@@ -25,7 +25,6 @@ TITLES = {
 
 
 def line(result: dict[str, Any]) -> str:
-    """Return one result for the eye that waits."""
     what = " ".join(str(result[f]) for f in ("client", "surface", "scenario"))
     why = f": {result['why'][0][:200]}" if result["why"] else ""
     return f"{what} k={result['k']}: {result['verdict']}{why}"

@@ -149,7 +149,6 @@ class Call(_Strict):
 
     @property
     def cut(self) -> bool:
-        """Whether the output ended within the call."""
         return self.argument_text is not None
 
 
@@ -376,7 +375,6 @@ def named(case: Case, globs: Iterable[str]) -> bool:
 
 
 def files(patterns: Iterable[str]) -> list[str]:
-    """Return the patterns that are case files."""
     return [
         each for each in patterns if each.endswith(".json") and Path(each).is_file()
     ]

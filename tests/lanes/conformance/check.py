@@ -153,7 +153,6 @@ def does(call: ReadCall, tools: Iterable[Tool] | None) -> str:
 
 
 def acts(reading: Reading, want: Expected) -> list[Act]:
-    """Return what a client does with a response, call by call."""
     calls = reading.calls if not reading.failed else ()
     return [[does(c, want.tools), c.name, canonical(_given(c))] for c in calls]
 

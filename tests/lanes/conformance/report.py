@@ -39,10 +39,7 @@ class Report:
         for result in self.results:
             if all(result[name] == value for name, value in chosen.items()):
                 for name, harm in harms_of(result):
-                    counts = out.setdefault(column(name), Tally())
-                    counts["all"] += 1
-                    counts["right"] += harm in ("", "form")
-                    counts[harm] += bool(harm)
+                    add(out.setdefault(column(name), Tally()), harm)
         return out
 
     def total(self) -> Tally:
@@ -126,9 +123,7 @@ class Report:
                 counts["ambiguous"] += 1
                 counts["as_meant"] += ambiguous[name]
             else:
-                counts["all"] += 1
-                counts["right"] += harm in ("", "form")
-                counts[harm] += bool(harm)
+                add(counts, harm)
         return out
 
     def show_corpora(self) -> None:
@@ -137,7 +132,6 @@ class Report:
             print(f"{name:20} {words(tally)}{apart if tally['ambiguous'] else ''}")
 
     def document(self) -> dict[str, Any]:
-        """Return what is kept of the suite."""
         suite = [result for result in self.results if group(result["case"]) == "suite"]
         ours = replace(self, results=suite)
         return {
@@ -148,6 +142,12 @@ class Report:
                 name: ours.tally(ordinary=name == "ordinary") for name in TRAFFIC
             },
         }
+
+
+def add(tally: Tally, harm: str) -> None:
+    tally["all"] += 1
+    tally["right"] += harm in ("", "form")
+    tally[harm] += bool(harm)
 
 
 def group(case: str) -> str:

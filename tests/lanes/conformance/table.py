@@ -33,7 +33,6 @@ def keep(target: dict[str, Any], pair: str | None = None) -> None:
 
 
 def keep_guard(release: str, counts: dict[str, Counter[str]]) -> None:
-    """Keep what is worse than stock, of the suite and of each corpus."""
     results.keep(LANE, SUITE_VERSION, release, GUARD, {"guard": counts})
 
 
@@ -198,7 +197,6 @@ NAMES = list(dict.fromkeys(name.partition(":")[0] for name in CORPORA))
 
 
 def _corpora(row: results.Cell) -> dict[str, Counter[str]]:
-    """Return the numbers of each corpus, spellings taken together."""
     out = defaultdict[str, Counter[str]](Counter)
     for name, figures in row["corpora"].items():
         out[name.partition(":")[0]].update(figures)

@@ -252,7 +252,6 @@ def session(server: Server, every: list[Case], surface: str, client: str) -> Bod
 
 
 def main(path: str) -> None:
-    """Print, by template and surface, replies by client, and sessions."""
     jobs = json.loads(Path(path).read_text(encoding="utf-8"))
     every = [cases.parse(document, name) for name, document in jobs["cases"]]
     turns = [cases.parse(document, name) for name, document in jobs["session"]]

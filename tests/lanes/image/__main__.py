@@ -133,5 +133,4 @@ async def _ask(running: vllm_serve.Server, model: Path) -> None:
         raise PatchsetError(f"{len(wrong)} answers are wrong: {first}")
 
 
-if __name__ == "__main__":
-    run_command.run(command)
+run_command.run(command)

@@ -16,5 +16,4 @@ command = click.Group(
     help="Let others judge what a client reads of a release's serving code.",
 )
 
-if __name__ == "__main__":
-    run_command.run_lane(lambda: command.main(standalone_mode=False) or 0)
+run_command.run_lane(lambda: command.main(standalone_mode=False) or 0)

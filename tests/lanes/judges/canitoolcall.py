@@ -31,7 +31,6 @@ DIFFERENCES = Path(__file__).with_name("differences.toml")
 
 
 def start(fixture: Fixture) -> str:
-    """Return the suite's name of what the fixture's prompt ends with."""
     prompt = fixture.generation_prompt or ""
     if prompt.endswith("</think>\n\n"):
         return "closed"
@@ -70,7 +69,6 @@ def job(fixture: Fixture) -> Job:
 
 
 def parsed(read: Mapping[str, Any] | None) -> ParseResult:
-    """Return what a chat client read, as canitoolcall takes it."""
     if read is None:
         return ParseResult(exception="HostError: the host died or gave no answer")
     return ParseResult(

@@ -20,6 +20,7 @@ from conformance import case as cases
 from conformance import check, tokens
 from conformance.case import Case
 from conformance.reading import Reading
+from conformance.report import add
 from conformance.surfaces import chat
 from judges import LANES
 from patchset import files, paths
@@ -66,9 +67,7 @@ def judged(readings: Iterable[tuple[Case, dict[str, Reading]]]) -> dict[str, Any
         for name, reading in by_name.items():
             reading.broken = []  # the message counts, not the form of its deltas
             harm = check.worst(check.problems(reading, run.expected))
-            out["all"] += 1
-            out["right"] += harm in ("", "form")
-            out[harm] += 1
+            add(out, harm)
             message = (
                 reading.content,
                 *((call.name, call.text) for call in reading.calls),

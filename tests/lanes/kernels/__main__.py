@@ -102,5 +102,4 @@ def _triton(torch: str) -> Path:
     return path
 
 
-if __name__ == "__main__":
-    run_command.run(command)
+run_command.run(command)

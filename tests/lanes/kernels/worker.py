@@ -171,7 +171,6 @@ _SEEDS, _STEPS = 12, 10
 
 
 def run(module: ModuleType, patched: bool) -> int:
-    """Run random batches; returns how many rows were compared."""
     rows = 0
     for seed in range(_SEEDS):
         index = (torch.int64, torch.int32)[seed % 2]

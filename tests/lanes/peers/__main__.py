@@ -135,5 +135,4 @@ def _frames(
     return bool(unreasoned)
 
 
-if __name__ == "__main__":
-    run_command.run_lane(lambda: command.main(standalone_mode=False) or 0)
+run_command.run_lane(lambda: command.main(standalone_mode=False) or 0)

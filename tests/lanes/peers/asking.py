@@ -101,8 +101,7 @@ def _reading(message: dict[str, Any]) -> Reading:
     reading = Reading(content=message["content"], finish=message["finish"])
     for number, (name, text) in enumerate(message["calls"]):
         reading.calls.append(ReadCall(name, str(number), text))
-    reading.close()
-    return reading
+    return reading.close()
 
 
 def tree(

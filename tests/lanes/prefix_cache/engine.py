@@ -424,7 +424,6 @@ class Engine:
         )
 
     def _copy_block(self, old: int, new: int) -> None:
-        """Copy on write: all that a block holds."""
         if old in self.attention:
             self.attention[new] = list(self.attention[old])
         if old in self.mamba:

@@ -252,7 +252,6 @@ def running(
 
 
 def _wait(server: Server) -> None:
-    """Wait until a server is healthy, or can no longer be."""
     for waited in range(START_SECONDS):
         if server.healthy():
             return

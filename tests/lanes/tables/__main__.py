@@ -189,7 +189,7 @@ def page(releases: list[Release]) -> str:
 
 def readme(releases: list[Release]) -> str:
     text = (paths.project_root() / "README.md").read_text(encoding="utf-8")
-    return results.fill(text, {"summary": partial(summary_table, releases)})
+    return results.put(text, "table: summary", summary_table(releases))
 
 
 #: What is written of the results, below the project's root.

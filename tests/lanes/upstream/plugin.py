@@ -28,7 +28,6 @@ _outcomes: dict[str, str] = {}
 
 
 def _prepare() -> None:
-    """Prepare what must be so before the tree's own conftest imports vLLM."""
     use_cpu_platform()
     import vllm.distributed
 

@@ -178,7 +178,6 @@ async def build(
     extra: list[str],
     make_engine: Callable[[Any], Any] = _engine,
 ) -> Any:
-    """Return the ASGI application of the release on the path."""
     use_cpu_platform()
     args = arguments(folder, reasoning, extra)
     # In a thread, because the engine starts its output loop when it is made inside a

@@ -44,12 +44,10 @@ def read_full(body: bytes) -> Reading:
         choice.get("finish_reason"),
         _stopped_by(choice),
     )
-    reading.close()
-    return reading
+    return reading.close()
 
 
 def read_stream(body: bytes) -> Reading:
-    """Return a streamed response: its chunks in order."""
     reading, finished, done, last_call, left = Reading(), False, False, -1, set()
     for _, data in sse(body):
         if done:
@@ -88,8 +86,7 @@ def read_stream(body: bytes) -> Reading:
                 reading.stopped_by = _stopped_by(choice)
     if not done:
         reading.breaks("terminal-event", "no [DONE]")
-    reading.close()
-    return reading
+    return reading.close()
 
 
 def _stopped_by(choice: dict[str, Any]) -> str:

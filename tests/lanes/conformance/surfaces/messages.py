@@ -64,8 +64,7 @@ def read_full(body: bytes) -> Reading:
         document.get("stop_reason"), document.get("stop_reason")
     )
     reading.stopped_by = document.get("stop_sequence") or ""
-    reading.close()
-    return reading
+    return reading.close()
 
 
 def read_stream(body: bytes) -> Reading:

@@ -113,8 +113,7 @@ def read_full(body: bytes) -> Reading:
         t.get("type") == "custom" for t in document.get("tools") or []
     )
     _finish(reading, document)
-    reading.close()
-    return reading
+    return reading.close()
 
 
 class _Items:
@@ -287,8 +286,7 @@ def read_stream(body: bytes) -> Reading:
     else:
         _same_output(reading, final, cut_custom=cut_custom)
         _finish(reading, final)
-    reading.close()
-    return reading
+    return reading.close()
 
 
 def _same_output(reading: Reading, final: dict[str, Any], *, cut_custom: bool) -> None:

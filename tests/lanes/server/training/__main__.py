@@ -126,6 +126,4 @@ def _save(
     )
 
 
-if len(sys.argv) != 2 or sys.argv[1].startswith("-"):
-    sys.exit(__doc__)
 main(Path(sys.argv[1]))
