@@ -11,7 +11,7 @@ import hashlib
 import itertools
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -30,13 +30,9 @@ NOT_RUN = "*not run*"
 #: Digits of sha256 in a row.
 DIGITS = 12
 _RECORDED = ("date", "commit", "suite")
-_MARKED = re.compile(
-    r"(<!-- table: ([a-z-]+) -->\n).*?(<!-- end of table -->)", re.DOTALL
-)
 
 
 def file(lane: str, release: str) -> Path:
-    """Return the file with a lane's rows of a release."""
     return paths.project_root() / "results" / lane / f"{release}.json"
 
 
@@ -156,16 +152,30 @@ def warnings(lane: str, suite: int, releases: Iterable[Release]) -> list[str]:
     return lines
 
 
-def change(by_kind: Mapping[str, Cell], words: Callable[[Cell], str]) -> str:
-    """Return stock's words → patched's; a missing row is given as an empty one."""
-    return " → ".join(words(by_kind.get(kind, {})) for kind in KINDS)
+def asked(
+    lane: str, releases: Iterable[Release], kinds: Iterable[str] = KINDS
+) -> Iterator[tuple[Release, dict[str, Cell]]]:
+    """Yield the releases with rows of a lane, and those of ``kinds``."""
+    for release in releases:
+        rows = read(lane, release.name)
+        if cells := {kind: rows[kind] for kind in kinds if kind in rows}:
+            yield release, cells
+
+
+def change(by_kind: Mapping[str, Any], words: Callable[[Any], str]) -> str:
+    """Return stock's words → patched's; that of a missing row is said in its place."""
+    return " → ".join(
+        words(by_kind[kind]) if kind in by_kind else NOT_RUN for kind in KINDS
+    )
 
 
 def table(head: str, rows: Iterable[Iterable[str]]) -> str:
-    """Return a table in Markdown; ``head`` has its columns between bars."""
+    """Return a table in Markdown, or that nothing was run; ``head`` has its columns
+    between bars.
+    """
+    lines = [f"| {' | '.join(row)} |" for row in rows]
     rule = "|" + "---|" * (head.count("|") + 1)
-    lines = [f"| {head} |", rule, *(f"| {' | '.join(row)} |" for row in rows)]
-    return "\n".join(lines) + "\n"
+    return "\n".join([f"| {head} |", rule, *lines] if lines else [NOT_RUN]) + "\n"
 
 
 def together(rows: Iterable[list[str]]) -> list[list[str]]:
@@ -183,15 +193,9 @@ def together(rows: Iterable[list[str]]) -> list[list[str]]:
     ]
 
 
-def fill(text: str, tables: Mapping[str, Callable[[], str]]) -> str:
-    """Return the text with each ``<!-- table: NAME -->`` block made again."""
-
-    def made(match: re.Match[str]) -> str:
-        if match[2] not in tables:
-            raise PatchsetError(
-                f"<!-- table: {match[2]} --> names no table",
-                f"use one of {', '.join(tables)}",
-            )
-        return match[1] + tables[match[2]]() + match[3]
-
-    return _MARKED.sub(made, text)
+def put(text: str, name: str, made: str) -> str:
+    """Return a document with what stands behind ``<!-- NAME -->`` made again, up to
+    ``<!-- end of … -->``.
+    """
+    marked = rf"(<!-- {name} -->\n).*?(<!-- end of [a-z ]+ -->)"
+    return re.sub(marked, lambda match: match[1] + made + match[2], text, flags=re.S)

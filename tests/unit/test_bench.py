@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from bench import cells, parsers, report, runner, workloads
+from bench import cells, report, runner, workloads
 from bench.__main__ import command
+from bench.worker import feed, repeated
+from conformance.lines import Standby
 from patchset.errors import PatchsetError
 
 
@@ -74,9 +76,7 @@ def test_a_pass_feeds_every_stream_whole_or_is_given_up() -> None:
     assert (len(steps), steps[0]) == (700, ("xx", [1, 1]))
 
     def sample(opener: Any, streams: int, budget: float) -> dict[str, Any]:
-        return parsers.repeated(
-            lambda limit: parsers.feed(opener, steps, streams, limit), budget
-        )
+        return repeated(lambda limit: feed(opener, steps, streams, limit), budget)
 
     whole = sample(lambda: lambda *step: ends.append(step[2]), 3, 5.0)
     assert whole["seconds"] > 0 and sum(ends) == 3 * whole["passes"]
@@ -156,7 +156,7 @@ CELL = cells.Cell("parser", "string", 1000, 4)
 def worker(line: str, folder: Path) -> runner.Worker:
     """Return a process that runs a line of Python in place of the measuring one."""
     made = runner.Worker(folder, folder / "log")
-    made.command = (sys.executable, "-c", line)
+    made.child = Standby((sys.executable, "-c", line), {**os.environ}, folder / "log")
     return made
 
 
@@ -182,7 +182,6 @@ def test_a_process_that_dies_is_an_error_with_its_log(tmp_path: Path) -> None:
     dying = worker('raise SystemExit("no such module")', tmp_path)
     with pytest.raises(PatchsetError, match="parser string 1000 tokens") as error:
         dying.ask(CELL, 1.0)
-    dying.close()
     assert str(tmp_path / "log") in (error.value.hint or "")
     assert (tmp_path / "log").read_text() == "no such module\n"
 

@@ -9,11 +9,12 @@ import pytest
 
 from conformance import adapters, report
 from conformance import case as cases
-from conformance.adapters import AdapterError, TreeAdapter
+from conformance.adapters import TreeAdapter
 from conformance.host.__main__ import knows
 from conformance.host.engine import Script, end_text
 from conformance.tokens import EOS
 from conftest import lay, running
+from patchset.errors import PatchsetError
 
 HOST = """
 import json, sys, time
@@ -98,7 +99,7 @@ def test_a_run_that_ends_early_leaves_no_host_and_starts_none(
 def test_a_host_that_runs_other_code_is_refused(tree: Path, tmp_path: Path) -> None:
     adapter = Stub(tree, workers=1)
     adapter.host_tree = tmp_path / "elsewhere"
-    with pytest.raises(AdapterError, match="could not be started"):
+    with pytest.raises(PatchsetError, match="could not be started"):
         list(adapter.run([job("a")]))
 
 

@@ -11,7 +11,6 @@ from pathlib import Path
 import click
 import pytest
 
-from conformance.adapters import AdapterError
 from conformance.case import parse
 from conformance.reading import ReadCall, Reading
 from conftest import StandIn
@@ -32,7 +31,7 @@ from upstream.__main__ import compare
             130,
             ("error: interrupted", "next:  run the same command again, from the start"),
         ),
-        (AdapterError("no tree"), 3, ("error: no tree",)),
+        (PatchsetError("no tree"), 3, ("error: no tree",)),
         (
             BrokenPipeError(),
             3,
@@ -70,7 +69,7 @@ def test_a_lane_that_cannot_judge_says_why(
     def main() -> int:
         raise error
 
-    ends: list[Callable[[], None]] = [lambda: run_command.run_lane(main, AdapterError)]
+    ends: list[Callable[[], None]] = [lambda: run_command.run_lane(main)]
     if status not in (3, 130):  # the same, whichever way a lane is run
         ends.append(lambda: run_command.run(click.Command("lane", callback=main), []))
     monkeypatch.setattr(signal, "signal", lambda number, handler: None)

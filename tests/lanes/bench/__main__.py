@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """``python -m bench``: measure releases, stock beside patched."""
 
-import sys
 from typing import Any
 
 import click
-from rich.console import Console
 
 import results
 from bench import SUITE_VERSION, cells, kept, report, runner, workloads
@@ -116,10 +114,7 @@ def command(
     maintained = [one for one in releases() if one.tier == "maintained"]
     for pinned in [load(name) for name in names] or reversed(maintained):
         found = measure(pinned, plan, rounds, budget)
-        # A log has wide lines, so that it loses nothing.
-        width = None if sys.stdout.isatty() else 200
-        Console(width=width).print(report.table(pinned.name, found))
-        console.result(*report.notes(found))
+        console.result(report.table(pinned.name, found), *report.notes(found))
         if keep:
             run = {
                 "release": pinned.name,
@@ -136,7 +131,6 @@ def measure(
     rounds: int,
     budget: float,
 ) -> list[dict[str, Any]]:
-    """Return the measured cells of one release."""
     trees = {"patched": patched_tree(pinned)}
     trees["stock"] = paths.trees_dir(pinned.name) / "stock"
     logs = paths.build_dir() / "bench" / "logs" / pinned.name

@@ -96,7 +96,6 @@ class Core:
 
 
 async def _ask(port: int, path: str, body: dict[str, Any], end: str) -> None:
-    """Make one request, and read its response."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     document = json.dumps(body).encode()
     head = (

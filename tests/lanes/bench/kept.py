@@ -32,13 +32,10 @@ _SAME = ("suite", "files", "rounds", "cell-seconds", "machine")
 _NONE: Cell = {"subjects": {}, "ratios": {}}
 
 
-def read(release: str) -> Cell | None:
+def read(release: str) -> Any:
     """Return what was measured of a release; None if it was not."""
     place = results.file(LANE, release)
-    if not place.is_file():
-        return None
-    found: Cell = json.loads(place.read_text(encoding="utf-8"))
-    return found
+    return json.loads(place.read_text(encoding="utf-8")) if place.is_file() else None
 
 
 def keep(run: dict[str, Any]) -> Path:
@@ -61,7 +58,6 @@ def keep(run: dict[str, Any]) -> Path:
 
 
 def _machine() -> dict[str, str]:
-    """Return the machine, in words that can be compared with another's."""
     info = Path("/proc/cpuinfo")
     text = info.read_text(encoding="utf-8") if info.is_file() else ""
     model = re.search(r"^model name\s*: (.+)$", text, re.MULTILINE)
@@ -120,7 +116,9 @@ def process_table(found: Iterable[Release]) -> str:
         if kept and set(shown) != {results.NOT_RUN}:
             one = _ratio(by.get(("chat", WORKLOAD, SUMMARY_LENGTH, WIDTH), _NONE))
             memory = by.get(("chat", *_MEMORY, WIDTH), _NONE)["subjects"]
-            mib = results.change(memory, lambda row: f"{row.get('mib', '–')}")
+            mib = " → ".join(
+                str(memory.get(kind, {}).get("mib", "–")) for kind in results.KINDS
+            )
             day = results.taken([kept], SUITE_VERSION, release.name)
             rows.append([release.name, *shown, one, _growth(by, "chat"), mib, day])
     return results.table(" | ".join(head), rows)

@@ -3,7 +3,7 @@
 
 from typing import Any
 
-from rich.table import Table
+import results
 
 Document = dict[str, Any]
 
@@ -17,18 +17,21 @@ PROMISES = (
 )
 
 
-def table(release: str, rows: list[Document]) -> Table:
-    """Return one line a cell: µs a token of every subject, then the ratios."""
+def table(release: str, rows: list[Document]) -> str:
+    """Return one line a cell: µs a token of every subject, then patched over the
+    others, with the interval of 95 %.
+    """
     names = list(dict.fromkeys(name for row in rows for name in row["subjects"]))
-    others = names[1:]
-    out = Table(title=f"{release}: µs per token; patched over the others (95 %)")
-    for column in ("cell", *names, *(f"/ {name}" for name in others)):
-        out.add_column(column)
-    for row in rows:
-        costs = (cost(row["subjects"].get(name, {})) for name in names)
-        ratios = (compared(row["ratios"].get(name)) for name in others)
-        out.add_row(_where(row), *costs, *ratios)
-    return out
+    lines = [
+        [
+            _where(row),
+            *(cost(row["subjects"].get(name, {})) for name in names),
+            *(compared(row["ratios"].get(name)) for name in names[1:]),
+        ]
+        for row in rows
+    ]
+    head = [f"{release}, µs a token", *names, *(f"/ {name}" for name in names[1:])]
+    return results.table(" | ".join(head), lines)
 
 
 def _where(row: Document) -> str:

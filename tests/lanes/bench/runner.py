@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.cells import LENGTHS, Cell
-from conformance.lines import Child, tree_environment
+from conformance.lines import Standby, tree_environment
 from patchset.errors import PatchsetError
 
 #: The subject whose cost is put over the others', and the same one at ``SHORT_TOKENS``.
@@ -27,36 +27,26 @@ _DRAWS = 2_000
 class Worker:
     """A process that measures one tree, started when it is first asked."""
 
-    command = (sys.executable, "-m", "bench.worker")
-
     def __init__(self, tree: Path, log: Path) -> None:
         self._tree, self._log = tree, log
-        self._child: Child | None = None
+        log.unlink(missing_ok=True)
+        command = (sys.executable, "-m", "bench.worker")
+        self.child = Standby(command, tree_environment(tree, PYTHONHASHSEED="0"), log)
 
-    def ask(self, cell: Cell, budget: float) -> dict[str, Any]:
+    def ask(self, cell: Cell, budget: float) -> Any:
         """Return one sample.
 
         Raises:
             PatchsetError: the process died, or took far longer than ``budget`` seconds.
         """
-        if self._child is None:
-            self._log.unlink(missing_ok=True)
-            environment = tree_environment(self._tree, PYTHONHASHSEED="0")
-            self._child = Child(self.command, environment, self._log)
-        asked = {"cell": vars(cell), "budget": budget}
         # Besides the pass: importing vLLM, cutting the workload into tokens.
-        sample: dict[str, Any] | None = self._child.ask(asked, 6 * budget + 300)
-        if sample is None:
-            raise PatchsetError(
-                f"{cell}: the process that measures {self._tree} died or hung",
-                f"{self._log} says why",
-            )
-        return sample
-
-    def close(self) -> None:
-        """End the process."""
-        if self._child is not None:
-            self._child.end()
+        limit = 6 * budget + 300
+        if sample := self.child.ask({"cell": vars(cell), "budget": budget}, limit):
+            return sample
+        raise PatchsetError(
+            f"{cell}: the process that measures {self._tree} died or hung",
+            f"{self._log} says why",
+        )
 
 
 @contextlib.contextmanager
@@ -73,13 +63,11 @@ def workers(trees: dict[str, Path], logs: Path) -> Iterator[dict[str, Worker]]:
     finally:
         os.sched_setaffinity(0, before)
         for worker in made.values():
-            worker.close()
+            worker.child.end()
 
 
 @dataclass
 class Series:
-    """The samples of one subject in one cell, by round."""
-
     samples: dict[int, dict[str, Any]] = field(default_factory=dict)
     #: Tokens of the output at which a pass was given up.
     bounded_at: int | None = None
@@ -106,7 +94,6 @@ class Series:
 
 
 def document(cell: Cell, series: dict[str, Series]) -> dict[str, Any]:
-    """Return what was measured of a cell as JSON."""
     mine, ratios = series[MEASURED], {}
     for name, other in series.items():
         if name == MEASURED or mine.bounded_at or not other.samples:

@@ -74,7 +74,6 @@ _MARKUP = (
 
 
 def source_line(rng: random.Random) -> str:
-    """Return a line such as a program has."""
     one, two, three = (rng.choice(_NAMES) for _ in range(3))
     return rng.choice(
         (
@@ -90,7 +89,6 @@ def source_line(rng: random.Random) -> str:
 
 
 def prose_line(rng: random.Random) -> str:
-    """Return a sentence, without any markup."""
     words = [rng.choice(_WORDS) for _ in range(rng.randrange(8, 20))]
     end = "\n" * rng.choice((1, 1, 2))
     return f"{words[0].capitalize()} {' '.join(words[1:])}.{end}"

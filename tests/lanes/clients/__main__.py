@@ -22,8 +22,9 @@ from clients import SUITE_VERSION, scenarios, table
 from clients.agents import CLIENTS
 from clients.install import install, template
 from clients.proxies import PROXIES
-from clients.runs import Job, Lane, LaneError
+from clients.runs import Job, Lane
 from patchset import paths, release, run_command
+from patchset.errors import PatchsetError
 
 #: A namespace with a loopback interface alone, whose processes end together.
 NAMESPACE = ["unshare", "--map-root-user", "--net", "--pid", "--fork", "--kill-child"]
@@ -115,7 +116,6 @@ def _outside(clients: tuple[str, ...], proxy: str | None) -> int:
 
 
 def _loopback_up() -> None:
-    """Bring up ``lo``."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         request = struct.pack("16sH14s", b"lo", 0x1 | 0x40, b"")  # IFF_UP | IFF_RUNNING
         fcntl.ioctl(sock, 0x8914, request)  # SIOCSIFFLAGS
@@ -128,7 +128,7 @@ def _runs(
     side, _, proxy = kind.partition(" ")
     tree = paths.trees_dir(name) / side
     if not (tree / "vllm/__init__.py").is_file():
-        raise LaneError(f"there is no tree {tree}: run `nox -s apply -- {name}`")
+        raise PatchsetError(f"there is no tree {tree}: run `nox -s apply -- {name}`")
     build = paths.build_dir() / "clients"
     folder = build / f"{name}-{kind.replace(' ', '-')}"
     folder.mkdir(parents=True, exist_ok=True)
@@ -163,8 +163,5 @@ def _runs(
     return [have[job] for job in wanted if job in have]
 
 
-if __name__ == "__main__":
-    again = "run the same command again: it goes on where this one stopped"
-    run_command.run_lane(
-        lambda: command.main(standalone_mode=False) or 0, LaneError, again=again
-    )
+again = "run the same command again: it goes on where this one stopped"
+run_command.run_lane(lambda: command.main(standalone_mode=False) or 0, again=again)

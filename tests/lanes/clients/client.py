@@ -43,8 +43,6 @@ DROPS = dict.fromkeys(OPTIONAL, "it runs a cut call without its open arguments")
 
 @dataclass(frozen=True)
 class Run:
-    """One run, as a client needs to know it."""
-
     #: The run's own address; the API is below ``/v1``.
     url: str
     surface: str
@@ -77,7 +75,6 @@ class Tools:
     shell_also: tuple[tuple[str, Any], ...] = ()
 
     def call(self, part: Part, folder: Path) -> Call:
-        """Return the call for a part of a turn."""
         if isinstance(part, Write):
             name, path, text = self.write
             return Call(name, {path: str(folder / part.path), text: part.content})
@@ -126,11 +123,9 @@ class Client:
     resumes: bool = False
 
     def call(self, part: Part, folder: Path) -> Call:
-        """Return the call for a part of a turn, with this client's own tools."""
         return self.tools.call(part, folder)
 
     def plays(self, scenario: str) -> bool:
-        """Return whether a scenario makes sense for it."""
         if scenario in OPTIONAL:
             return bool(self.tools.clear) and (self.full or ALL[scenario].stream)
         if scenario in AGAIN:

@@ -25,8 +25,6 @@ Found = Iterator[tuple[str, str]]
 
 @dataclass
 class Outcome:
-    """What a run left."""
-
     files: dict[str, bytes]
     answer: str | None
     #: Why there is no answer: an exit status, an exception, a time limit.
@@ -47,7 +45,6 @@ class Verdict:
 
 
 def judge(scenario: Scenario, outcome: Outcome) -> Verdict:
-    """Return the verdict on a run of a (filled) scenario."""
     if outcome.problem:
         return Verdict("lane", [outcome.problem])
     said = [e for e in outcome.exchanges if e["turn"] is not None and e["status"]]
@@ -76,7 +73,6 @@ def judge(scenario: Scenario, outcome: Outcome) -> Verdict:
 
 
 def _disk(scenario: Scenario, outcome: Outcome) -> Found:
-    """Yield what is wrong with the files."""
     files = {
         name: data.decode("utf-8", "replace") for name, data in outcome.files.items()
     }
@@ -95,7 +91,6 @@ def _disk(scenario: Scenario, outcome: Outcome) -> Found:
 
 
 def _answer(scenario: Scenario, outcome: Outcome) -> Found:
-    """Yield what is wrong with the final answer."""
     if outcome.answer is None:
         yield "lost", outcome.error or "no answer"
     elif outcome.answer.strip() != scenario.answer.strip():
@@ -180,7 +175,6 @@ def _response(scenario: Scenario, exchange: dict[str, Any]) -> Found:
 
 
 def _calls(where: str, got: list[tuple[str, Any]], said: list[dict[str, Any]]) -> Found:
-    """Yield how calls differ from those that were said."""
     mine = [(name, check.canonical(given)) for name, given in got]
     want = [(call["name"], check.canonical(call["arguments"])) for call in said]
     if len(mine) != len(want):

@@ -15,7 +15,6 @@ from conformance import lines
 
 
 def begin() -> Callable[[Any], Any]:
-    """Make runs of the client."""
     client = CLIENTS[sys.argv[1]]
 
     def make(told: dict[str, Any]) -> dict[str, str]:

@@ -6,6 +6,7 @@ says, in front of ``upstream``.
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,22 +28,17 @@ class Proxy:
 
 
 def _litellm(
-    provider: str,
-) -> Callable[[Path, Path, str, int], tuple[list[str], dict[str, str]]]:
-    def start(
-        installed: Path, folder: Path, upstream: str, port: int
-    ) -> tuple[list[str], dict[str, str]]:
-        model = {"model": f"{provider}/{MODEL}", "api_base": f"{upstream}/v1"}
-        params = {**model, "api_key": KEY}
-        config = {"model_list": [{"model_name": MODEL, "litellm_params": params}]}
-        file = folder / "config.yaml"
-        file.write_text(json.dumps(config))  # which is YAML, too
-        python = installed / "python_proxies/bin"
-        argv = [str(python / "litellm"), "--config", str(file), "--port", str(port)]
-        argv += ["--host", "127.0.0.1", "--telemetry", "False"]
-        return argv, {"LITELLM_DANGEROUSLY_PERMIT_WEAK_OR_UNSET_MASTER_KEY": "true"}
-
-    return start
+    provider: str, installed: Path, folder: Path, upstream: str, port: int
+) -> tuple[list[str], dict[str, str]]:
+    model = {"model": f"{provider}/{MODEL}", "api_base": f"{upstream}/v1"}
+    params = {**model, "api_key": KEY}
+    config = {"model_list": [{"model_name": MODEL, "litellm_params": params}]}
+    file = folder / "config.yaml"
+    file.write_text(json.dumps(config))  # which is YAML, too
+    python = installed / "python_proxies/bin"
+    argv = [str(python / "litellm"), "--config", str(file), "--port", str(port)]
+    argv += ["--host", "127.0.0.1", "--telemetry", "False"]
+    return argv, {"LITELLM_DANGEROUSLY_PERMIT_WEAK_OR_UNSET_MASTER_KEY": "true"}
 
 
 def _vllm_router(
@@ -80,13 +76,13 @@ PROXIES = {
     "litellm": Proxy(
         "python_proxies",
         ("chat", "responses", "messages"),
-        _litellm("hosted_vllm"),
+        partial(_litellm, "hosted_vllm"),
         "/health/liveliness",
     ),
     "litellm_openai": Proxy(
         "python_proxies",
         ("responses", "messages"),
-        _litellm("openai"),
+        partial(_litellm, "openai"),
         "/health/liveliness",
     ),
     "vllm_router": Proxy("python_proxies", ("chat", "responses"), _vllm_router),

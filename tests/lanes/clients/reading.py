@@ -43,7 +43,6 @@ def asks(exchange: dict[str, Any]) -> set[str]:
 
 
 def strings(value: Any) -> Iterator[str]:
-    """Yield every string in JSON."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict | list):
@@ -52,7 +51,6 @@ def strings(value: Any) -> Iterator[str]:
 
 
 def history(path: str, request: dict[str, Any]) -> list[Calls]:
-    """Return the assistant's turns in a request's history."""
     if path.endswith("/responses"):
         return _items(request.get("input"))
     turns = []

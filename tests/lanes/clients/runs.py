@@ -19,7 +19,8 @@ from clients.client import Client, Run
 from clients.judge import Outcome, judge
 from clients.proxies import Proxy
 from clients.reading import asks
-from conformance.lines import LANES, Child, tree_environment
+from conformance.lines import LANES, Child, Standby, tree_environment
+from patchset.errors import PatchsetError
 
 START_LIMIT_S = 900.0
 #: A run that takes longer hangs.
@@ -27,14 +28,8 @@ RUN_LIMIT_S = 600.0
 FILE_LIMIT = 16 * 1024 * 1024
 
 
-class LaneError(RuntimeError):
-    """The lane cannot go on; the message says what to do."""
-
-
 @dataclass(frozen=True)
 class Job:
-    """One run to be made."""
-
     client: str
     surface: str
     scenario: str
@@ -42,12 +37,10 @@ class Job:
 
     @classmethod
     def of(cls, result: dict[str, Any]) -> Self:
-        """Return the job that a result belongs to."""
         return cls(*(result[field] for field in cls.__dataclass_fields__))
 
     @property
     def name(self) -> str:
-        """A word that is a folder's name and part of an address."""
         return f"{self.client}-{self.surface}-{self.scenario}-k{self.k}"
 
 
@@ -57,13 +50,12 @@ class Lane:
 
     installed: Path
     folder: Path
-    live: set[Child] = field(default_factory=set)
+    live: set[Child | Standby] = field(default_factory=set)
     http: httpx.Client = field(init=False)
     #: A proxy's address, if there is one.
     proxy: str = ""
 
     def begin(self, tree: Path, proxy: Proxy | None, **variables: str) -> None:
-        """Start the server of a tree, and a proxy before it."""
         log = self.folder / "server.log"
         log.unlink(missing_ok=True)
         template = str(self.installed / "qwen3.5.jinja")
@@ -86,7 +78,7 @@ class Lane:
         )
         self.live.add(server)
         if not (url := server.line(START_LIMIT_S).strip()):
-            raise LaneError(f"the server of {tree} did not start; {log} says why")
+            raise PatchsetError(f"the server of {tree} did not start; {log} says why")
         self.http = httpx.Client(base_url=url, timeout=60, trust_env=False)
         if proxy:
             self._put_before(proxy)
@@ -108,10 +100,9 @@ class Lane:
                 httpx.get(self.proxy + proxy.path, timeout=60, trust_env=False)
                 return
             time.sleep(1)
-        raise LaneError(f"the proxy did not start; {log} says why")
+        raise PatchsetError(f"the proxy did not start; {log} says why")
 
     def end(self) -> None:
-        """End everything."""
         for child in list(self.live):
             child.end()
 
@@ -119,22 +110,11 @@ class Lane:
         """Make runs of one client and API, one after the other, in one process of its
         own.
         """
-        process: list[Child] = []
         home = self.folder / "runs" / f"{jobs[0].client}-{jobs[0].surface}"
-
-        def ask(told: Run, limit: float) -> dict[str, str]:
-            if not process:
-                home.mkdir(parents=True, exist_ok=True)
-                command = client.command(self.installed)
-                process.append(Child(command, self.environment(home), home / "log"))
-                self.live.add(process[0])
-            answer: dict[str, str] | None = process[0].ask(asdict(told), limit)
-            if answer is None:
-                self.live.discard(process[0])
-                process.pop().end()
-                return {"error": f"it died, or gave no answer in {limit:.0f} s"}
-            return answer
-
+        command = client.command(self.installed)
+        process = Standby(command, self.environment(home), home / "log")
+        self.live.add(process)
+        hung = {"error": f"it died, or gave no answer in {RUN_LIMIT_S:.0f} s"}
         for job in jobs:
             place = self.folder / "runs" / job.name
             shutil.rmtree(place, ignore_errors=True)
@@ -158,7 +138,7 @@ class Lane:
                 plain.stream,
                 plain.questions,
             )
-            answered = ask(run, RUN_LIMIT_S)
+            answered = process.ask(asdict(run), RUN_LIMIT_S) or hung
             served = self.http.delete(f"/runs/{job.name}").raise_for_status().json()
             answer, error = answered.get("answer"), answered.get("error", "")
             outcome = Outcome(_files(work), answer, error, **served)
@@ -176,8 +156,7 @@ class Lane:
                 "ended": error[:300],
                 "asks": sorted(set[str]().union(*map(asks, outcome.exchanges))),
             }
-        for live in process:
-            live.end()
+        process.end()
 
     def environment(self, home: Path) -> dict[str, str]:
         """Return what a client sees: nothing of ours, and proxies that lead nowhere."""

@@ -37,7 +37,6 @@ class Edit:
 
     @property
     def old(self) -> str:
-        """The fragment."""
         begin = self.document.index(self.first)
         return self.document[
             begin : self.document.index(self.last, begin) + len(self.last)
@@ -45,12 +44,10 @@ class Edit:
 
     @property
     def new(self) -> str:
-        """The fragment, changed."""
         return self.old.replace(*self.word)
 
     @property
     def result(self) -> str:
-        """The document, changed."""
         return self.document.replace(self.old, self.new)
 
 
@@ -79,8 +76,6 @@ class Clear:
 
 @dataclass(frozen=True)
 class Call:
-    """A call to a tool by its name."""
-
     name: str
     arguments: dict[str, Any]
 
@@ -99,8 +94,6 @@ class Loaded:
 
 @dataclass(frozen=True)
 class Say:
-    """Text of the answer."""
-
     text: str
 
 
@@ -139,12 +132,10 @@ class Scenario:
 
     @property
     def answer(self) -> str:
-        """The text of the last turn."""
         return content(self.turns[-1])
 
     @property
     def is_cut(self) -> bool:
-        """Whether an output is cut."""
         return any(turn.cut for turn in self.turns)
 
 
@@ -316,7 +307,6 @@ def _session() -> Scenario:
 
 
 def _one(name: str, title: str, file: str, content: str) -> Scenario:
-    """Return one file, written by one call."""
     return Scenario(name, title, (Turn((Write(file, content),)), DONE), {file: content})
 
 

@@ -58,14 +58,11 @@ class Exchange:
     admitted: str | None = None
 
     def document(self) -> dict[str, Any]:
-        """Return it as JSON."""
         return {**vars(self), "body": self.body.decode("utf-8", "replace")}
 
 
 @dataclass
 class Run:
-    """One run of a client."""
-
     client: Any
     scenario: Scenario
     k: int
@@ -177,7 +174,6 @@ class Scripted:
         self.tokenizer = tokens.load()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Answer one request."""
         if scope["type"] != "http":
             return
         request = Request(scope, receive)
@@ -232,7 +228,6 @@ class Scripted:
         return str(self.tokenizer.decode(ids, skip_special_tokens=False))
 
     def _control(self, method: str, name: str, body: bytes) -> dict[str, Any]:
-        """Begin or end a run."""
         if method == "POST":
             told = json.loads(body)
             client, scenario = CLIENTS[told["client"]], scenarios.ALL[told["scenario"]]
@@ -243,7 +238,6 @@ class Scripted:
         return {"problem": run.problem, "exchanges": exchanges}
 
     def _script(self, run: Run, exchange: Exchange, turn: Turn) -> Script:
-        """Return what the engine says, cut into bursts."""
         text = exchange.said
         ids = tokens.encode(self.tokenizer, text)
         texts = tokens.deltas(self.tokenizer, ids)

@@ -25,7 +25,6 @@ TITLES = {
 
 
 def line(result: dict[str, Any]) -> str:
-    """Return one result for the eye that waits."""
     what = " ".join(str(result[f]) for f in ("client", "surface", "scenario"))
     why = f": {result['why'][0][:200]}" if result["why"] else ""
     return f"{what} k={result['k']}: {result['verdict']}{why}"
@@ -94,24 +93,19 @@ def table(found: Iterable[Release]) -> str:
     """
     rows, clients = [], list[list[str]]()
     optional, proxied = list[list[str]](), list[list[str]]()
-    for release in found:
-        every = results.read(LANE, release.name)
-        cells = {kind: every[kind] for kind in results.KINDS if kind in every}
-        if not cells:
-            continue
-        both = _in_both(cells)
+    for release, cells in results.asked(LANE, found):
+        both = {kind: _sum(runs) for kind, runs in _in_both(cells).items()}
         counts = [
-            " → ".join(_count(both.get(kind), harm) for kind in results.KINDS)
+            results.change({kind: sums[harm] for kind, sums in both.items()}, str)
             for harm in TITLES
         ]
-        right = results.change({kind: _sum(both[kind]) for kind in both}, _share)
+        right = results.change(both, _share)
         day = results.taken(cells.values(), SUITE_VERSION, release.name)
         rows.append([release.name, right, *counts, _worse(cells), day])
         if release.default:
+            every = results.read(LANE, release.name)
             clients, optional = _by_client(cells), _optional(every)
             proxied = [*_proxied(every)]
-    if not rows:
-        return f"{results.NOT_RUN}\n"
     head = (
         f"release | right | {' | '.join(TITLES.values())} | right on stock only | taken"
     )
@@ -122,13 +116,8 @@ def table(found: Iterable[Release]) -> str:
     run = results.table(f"{head}stock → patched → `{DROP}=drop`", optional)
     head = "proxy, patched | right | right only without it"
     by_proxy = results.table(head, proxied)
-    shown = [
-        by_release,
-        by_client,
-        *[run] * bool(optional),
-        *[by_proxy] * bool(proxied),
-    ]
-    return "\n".join(shown)
+    shown = {by_release: rows, by_client: clients, run: optional, by_proxy: proxied}
+    return "\n".join(made for made, lines in shown.items() if lines) or by_release
 
 
 def _by_client(cells: dict[str, Any]) -> list[list[str]]:
@@ -136,7 +125,11 @@ def _by_client(cells: dict[str, Any]) -> list[list[str]]:
     rows: dict[tuple[str, str, str], list[str]] = {}
     for each in dict.fromkeys(n for cell in cells.values() for n in cell["clients"]):
         name, surface = each.split("/")
-        of_both = {kind: cell["clients"].get(each, {}) for kind, cell in cells.items()}
+        of_both = {
+            kind: cell["clients"][each]
+            for kind, cell in cells.items()
+            if each in cell["clients"]
+        }
         share = results.change(of_both, _share)
         sent = {word for runs in of_both.values() for word in runs.get("asks", ())}
         key = name.replace("_", " "), ", ".join(sorted(sent)) or "–", share
@@ -182,16 +175,20 @@ def _proxied(cells: dict[str, Any]) -> Iterator[list[str]]:
         yield [proxy.replace("_", " "), right, "; ".join(changed) or "–"]
 
 
-def _sum(clients: list[dict[str, Any]]) -> dict[str, int]:
-    return {name: sum(runs[name] for runs in clients) for name in ("right", "runs")}
+def _sum(clients: list[dict[str, Any]]) -> Counter[str]:
+    """Return how many runs there are, are right, and did each harm as their worst."""
+    sums = Counter[str]()
+    for runs in clients:
+        sums.update(runs=runs["runs"], right=runs["right"])
+        sums.update({harm: len(runs.get(harm, ())) for harm in TITLES})
+    return sums
 
 
 def _share(runs: dict[str, Any]) -> str:
-    return f"{runs['right']}/{runs['runs']}" if runs else results.NOT_RUN
+    return f"{runs['right']}/{runs['runs']}"
 
 
 def _in_both(cells: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
-    """Return, by kind, the runs of the clients that every kind has."""
     clients = {kind: cell["clients"] for kind, cell in cells.items()}
     names = set.intersection(*(set(mine) for mine in clients.values()))
     return {kind: [mine[name] for name in names] for kind, mine in clients.items()}
@@ -211,12 +208,4 @@ def _worse(cells: dict[str, Any]) -> str:
 
 
 def _wrong(runs: dict[str, Any]) -> set[str]:
-    """Return the scenarios of a client that did some harm."""
     return {name for harm in TITLES for name in runs.get(harm, [])}
-
-
-def _count(clients: list[dict[str, Any]] | None, harm: str) -> str:
-    """Return how many runs did a harm, as their worst."""
-    if clients is None:
-        return results.NOT_RUN
-    return str(sum(len(runs.get(harm, [])) for runs in clients))

@@ -12,11 +12,12 @@ import click
 
 from conformance import case as cases
 from conformance import corpora, table
-from conformance.adapters import AdapterError, Job, TreeAdapter, jobs_for
+from conformance.adapters import Job, TreeAdapter, jobs_for
 from conformance.corpora.reader import Reader, alone
 from conformance.guard import SCHEDULES, compare
 from conformance.report import Report, group, show
 from patchset import paths, run_command
+from patchset.errors import PatchsetError
 from patchset.release import load
 
 READER = "modules/vllm/parser/qwen_tool_reader.py"
@@ -31,7 +32,7 @@ BEGINS_IN_REASONING = "tool-choice-required/begins-in-reasoning"
 def resolve(name: str, kind: str) -> Path:
     """Return the tree that a command-line word means: a folder, or a release.
 
-    Raises AdapterError when there is none.
+    Raises PatchsetError when there is none.
     """
     if Path(name).is_dir():
         return Path(name)
@@ -39,7 +40,7 @@ def resolve(name: str, kind: str) -> Path:
     tree = paths.trees_dir(f"v{name.removeprefix('v')}") / side
     if (tree / "vllm").is_dir():
         return tree
-    raise AdapterError(
+    raise PatchsetError(
         f"no {side} tree for {name!r} (give a folder; nox -s apply -- RELEASE makes it)"
     )
 
@@ -230,7 +231,6 @@ def command(
 def _compare(
     chosen: list[cases.Case], reports: list[Report], most: int, keep: bool
 ) -> int:
-    """Print what is worse than stock."""
     worse, counts = compare(chosen, *(report.results for report in reports))
     for case in worse[: most or None]:
         print(case)
@@ -245,4 +245,4 @@ def _compare(
 
 
 if __name__ == "__main__":
-    run_command.run_lane(lambda: command.main(standalone_mode=False) or 0, AdapterError)
+    run_command.run_lane(lambda: command.main(standalone_mode=False) or 0)

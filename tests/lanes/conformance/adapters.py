@@ -13,6 +13,7 @@ from typing import Any
 
 from conformance.case import STARTS, Case, document
 from conformance.lines import Child, tree_environment
+from patchset.errors import PatchsetError
 
 #: A job (one case on one surface, all schedules) takes seconds; a host that is busy for
 #: so long hangs in the code under test.
@@ -22,10 +23,6 @@ START_LIMIT_S = 900.0
 
 Job = dict[str, Any]
 Result = dict[str, Any]
-
-
-class AdapterError(RuntimeError):
-    """The thing to be judged could not be started, or died."""
 
 
 class TreeAdapter:
@@ -45,7 +42,7 @@ class TreeAdapter:
         parsers: dict[str, list[str]] | None = None,
     ) -> None:
         if not (tree / "vllm" / "__init__.py").is_file():
-            raise AdapterError(
+            raise PatchsetError(
                 f"{tree} is no vLLM source tree; nox -s apply -- RELEASE makes "
                 "those of a release"
             )
@@ -57,7 +54,6 @@ class TreeAdapter:
         self._closed = threading.Event()
 
     def environment(self) -> dict[str, str]:
-        """Return the variables of a process that runs this tree's code."""
         env = tree_environment(self.tree)
         if self.plugin:  # Python imports from a wheel as from a folder
             env["PYTHONPATH"] += f"{os.pathsep}{self.plugin.resolve()}"
@@ -69,7 +65,7 @@ class TreeAdapter:
     def run(self, jobs: list[Job]) -> Generator[Result, None, None]:
         """Yield results in the order in which they come.
 
-        Raises AdapterError when no process can be started.
+        Raises PatchsetError when no process can be started.
         """
         todo: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         done: queue.SimpleQueue[Result | BaseException] = queue.SimpleQueue()
@@ -99,20 +95,20 @@ class TreeAdapter:
                 thread.join()
 
     def _host(self) -> Child:
-        """Return a process that runs this tree's code, or raise AdapterError."""
+        """Return a process that runs this tree's code, or raise PatchsetError."""
         host = Child(self._command(), self.environment(), self.log)
         self._hosts.add(host)
         if self._closed.is_set():  # it may have been added too late
             host.end()
-            raise AdapterError("the run has ended")
+            raise PatchsetError("the run has ended")
         ready = host.ask({}, START_LIMIT_S) or {}
         if Path(ready.get("tree", "/")).resolve() != self.tree:
             where = f"; see {self.log}" if self.log else "; give --log FILE to see why"
-            raise AdapterError(
+            raise PatchsetError(
                 f"{self.tree} could not be started{where}: {ready or 'no answer'}"
             )
         if self.plugin and not ready["plugin"]:
-            raise AdapterError(f"{self.plugin.name} does nothing on {self.tree}")
+            raise PatchsetError(f"{self.plugin.name} does nothing on {self.tree}")
         self.release = ready["release"]
         return host
 

@@ -7,29 +7,26 @@ it still is.
 """
 
 import json
-import re
 import sys
 from pathlib import Path
 from typing import Any
 
 import click
 
+import results
 from conformance import case as cases
-from conformance.adapters import AdapterError, TreeAdapter
+from conformance.adapters import TreeAdapter
 from conformance.lines import LANES
 from patchset import files, run_command
+from patchset.errors import PatchsetError
 
 EXAMPLE = Path(__file__).with_name("before_after.json")
 README = LANES.parents[1] / "README.md"
 #: Speculative decoding with three draft tokens.
 SCHEDULE = "mtp3#0"
-BLOCK = re.compile(
-    r"(<!-- before and after -->\n).*?(<!-- end of before and after -->)", re.DOTALL
-)
 
 
-def answer(tree: Path) -> dict[str, Any]:
-    """Return what a client of a tree reads from the streamed answer."""
+def answer(tree: Path) -> Any:
     (case,) = cases.read(EXAMPLE)
     job = {
         "name": case.name,
@@ -41,9 +38,8 @@ def answer(tree: Path) -> dict[str, Any]:
     }
     (document,) = TreeAdapter(tree, workers=1).run([job])
     if "readings" not in document:
-        raise AdapterError(f"{tree} gave no answer")
-    read: dict[str, Any] = document["readings"][SCHEDULE]
-    return read
+        raise PatchsetError(f"{tree} gave no answer")
+    return document["readings"][SCHEDULE]
 
 
 def shown(answers: dict[str, dict[str, Any]]) -> str:
@@ -94,7 +90,7 @@ def command(
     """Show one answer of a model, as clients of both trees receive it."""
     text = shown(dict(zip(names, map(answer, trees), strict=True)))
     readme = README.read_text(encoding="utf-8")
-    made = BLOCK.sub(lambda match: match[1] + text + match[2], readme)
+    made = results.put(readme, "before and after", text)
     if write:
         files.write_text(README, made)
     elif check and made != readme:
@@ -107,4 +103,4 @@ def command(
 
 
 if __name__ == "__main__":
-    run_command.run_lane(lambda: command.main(standalone_mode=False) or 0, AdapterError)
+    run_command.run_lane(lambda: command.main(standalone_mode=False) or 0)

@@ -142,7 +142,6 @@ class Call(_Strict):
         }
 
     def rendered(self) -> str:
-        """Return the call as the chat template writes it."""
         text = f"<tool_call>\n<function={self.name}>\n"
         for name, value in self.texts().items():
             text += f"<parameter={name}>\n{value}\n</parameter>\n"
@@ -150,7 +149,6 @@ class Call(_Strict):
 
     @property
     def cut(self) -> bool:
-        """Whether the output ended within the call."""
         return self.argument_text is not None
 
 
@@ -377,7 +375,6 @@ def named(case: Case, globs: Iterable[str]) -> bool:
 
 
 def files(patterns: Iterable[str]) -> list[str]:
-    """Return the patterns that are case files."""
     return [
         each for each in patterns if each.endswith(".json") and Path(each).is_file()
     ]

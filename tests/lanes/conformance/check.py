@@ -63,12 +63,10 @@ def _numbers(value: Any) -> Any:
 
 
 def worst(problems: Iterable[Found]) -> str:
-    """Return the worst harm of some; empty if there is none."""
     return min((harm for harm, _ in problems), key=HARMS.index, default="")
 
 
 def problems(reading: Reading, want: Expected) -> list[Found]:
-    """Return all that is wrong with a response."""
     # The arguments of a call that is cut, and no others, may be no JSON.
     cut = tuple(
         f"valid-json: call {i}: "
@@ -83,7 +81,6 @@ def problems(reading: Reading, want: Expected) -> list[Found]:
 
 
 def differences(reading: Reading, want: Expected) -> list[Found]:
-    """Return how the message differs from the expected one."""
     problems = []
     for part in ("reasoning", "content"):
         got, expected = getattr(reading, part), getattr(want, part)
@@ -103,7 +100,6 @@ def differences(reading: Reading, want: Expected) -> list[Found]:
 
 
 def of_calls(reading: Reading, want: Expected) -> list[Found]:
-    """Return how the calls differ from the expected ones."""
     if want.whole is not None:
         return list(_cut(reading.calls, want))
     calls = list(want.calls)
@@ -157,7 +153,6 @@ def does(call: ReadCall, tools: Iterable[Tool] | None) -> str:
 
 
 def acts(reading: Reading, want: Expected) -> list[Act]:
-    """Return what a client does with a response, call by call."""
     calls = reading.calls if not reading.failed else ()
     return [[does(c, want.tools), c.name, canonical(_given(c))] for c in calls]
 

@@ -49,7 +49,6 @@ def in_manifest(text: str) -> list[list[str]]:
 
 
 def documented() -> dict[str, list[list[str]]]:
-    """Return all of them, by file."""
     commands = {path: lines(path.read_text(encoding="utf-8")) for path in DOCUMENTS}
     commands |= {
         path: in_manifest(path.read_text(encoding="utf-8")) for path in MANIFESTS
@@ -63,8 +62,6 @@ def main() -> None:
     """Parse all of them with the parser of the tree that the command line names; what
     it refuses ends the process.
     """
-    if len(sys.argv) != 2:
-        sys.exit("usage: python -m conformance.documented TREE")
     sys.dont_write_bytecode = True  # the tree stays as it was unpacked
     sys.path.insert(0, sys.argv[1])
     from conformance.host.engine import argument_parser, use_cpu_platform

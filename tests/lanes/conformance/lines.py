@@ -74,6 +74,29 @@ class Child:
         self.process.wait()
 
 
+class Standby:
+    """A process that starts when it is first asked, and again when it has died."""
+
+    def __init__(
+        self, argv: Sequence[str], env: dict[str, str], log: Path | None = None
+    ) -> None:
+        self._how = argv, env, log
+        self._child: Child | None = None
+
+    def ask(self, document: Any, limit: float) -> Any:
+        """Return the answer, as ``Child`` does."""
+        self._child = self._child or Child(*self._how)
+        answer = self._child.ask(document, limit)
+        if answer is None:
+            self.end()
+        return answer
+
+    def end(self) -> None:
+        if self._child:
+            self._child.end()
+        self._child = None
+
+
 def answer(begin: Callable[[], Callable[[Any], Any]]) -> None:
     """Answer the documents on standard input; ``begin`` gives the function that does.
 

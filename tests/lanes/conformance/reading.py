@@ -7,7 +7,7 @@ the form of the response, whether an SDK minds or not, stands beside it.
 
 import json
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 
 @dataclass
@@ -58,9 +58,9 @@ class Reading:
         self.breaks(invariant, detail)
         self.failed = self.failed or f"{invariant}: {detail}"
 
-    def close(self) -> None:
+    def close(self) -> Self:
         """Parse the calls' argument texts and check what must hold at the end of
-        every response.
+        every response; returns the reading.
         """
         ids = [c.id for c in self.calls]
         if len(set(ids)) != len(ids):
@@ -89,6 +89,7 @@ class Reading:
             and not (self.stopped_by or self.calls[-1].parsed is None)
         ):
             self.breaks("finish-reason", "stop with a call")
+        return self
 
 
 def _no_constant(name: str) -> None:
@@ -114,12 +115,10 @@ def sse(body: bytes) -> list[tuple[str, str]]:
 
 
 def failed(status: int, body: bytes) -> Reading:
-    """Return the reading of a response that is no message."""
     return raised("http-status", f"{status}: {body[:300].decode('utf-8', 'replace')}")
 
 
 def raised(kind: str, detail: str) -> Reading:
-    """Return the reading of a request that raised or never ended."""
     reading = Reading()
     reading.fails(kind, detail)
     return reading

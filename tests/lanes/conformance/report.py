@@ -6,10 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
-
+import results
 from conformance.check import FATAL_FORM, HARMS
 from conformance.schedule import COLUMNS, column
 
@@ -23,8 +20,6 @@ Tally = Counter[str]
 
 @dataclass
 class Report:
-    """The results of one tree."""
-
     label: str
     kind: str
     #: The command that asks again.
@@ -35,7 +30,6 @@ class Report:
     results: list[dict[str, Any]] = field(default_factory=list)
 
     def add(self, document: dict[str, Any]) -> None:
-        """Take in what the host sent for a job."""
         self.results += document["results"]
         self.streams += sum(result["streams"] for result in document["results"])
 
@@ -45,14 +39,10 @@ class Report:
         for result in self.results:
             if all(result[name] == value for name, value in chosen.items()):
                 for name, harm in harms_of(result):
-                    counts = out.setdefault(column(name), Tally())
-                    counts["all"] += 1
-                    counts["right"] += harm in ("", "form")
-                    counts[harm] += bool(harm)
+                    add(out.setdefault(column(name), Tally()), harm)
         return out
 
     def total(self) -> Tally:
-        """Return the tally over everything."""
         return sum(self.tally().values(), Tally())
 
     def failures(self) -> list[dict[str, Any]]:
@@ -133,19 +123,15 @@ class Report:
                 counts["ambiguous"] += 1
                 counts["as_meant"] += ambiguous[name]
             else:
-                counts["all"] += 1
-                counts["right"] += harm in ("", "form")
-                counts[harm] += bool(harm)
+                add(counts, harm)
         return out
 
     def show_corpora(self) -> None:
-        """Print the corpora, a line each."""
         for name, tally in self.by_corpus().items():
             apart = f"; as meant {tally['as_meant']} of {tally['ambiguous']} ambiguous"
             print(f"{name:20} {words(tally)}{apart if tally['ambiguous'] else ''}")
 
     def document(self) -> dict[str, Any]:
-        """Return what is kept of the suite."""
         suite = [result for result in self.results if group(result["case"]) == "suite"]
         ours = replace(self, results=suite)
         return {
@@ -156,6 +142,12 @@ class Report:
                 name: ours.tally(ordinary=name == "ordinary") for name in TRAFFIC
             },
         }
+
+
+def add(tally: Tally, harm: str) -> None:
+    tally["all"] += 1
+    tally["right"] += harm in ("", "form")
+    tally[harm] += bool(harm)
 
 
 def group(case: str) -> str:
@@ -172,59 +164,44 @@ def harms_of(result: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def words(tally: Tally) -> str:
-    """Return a tally in a line."""
     harms = ", ".join(f"{harm} {tally[harm]}" for harm in HARMS)
     return f"{tally['right']} of {tally['all']} right; {harms}"
 
 
 def show(report: Report, *, limit: int) -> None:
     """Print the matrix and the first failures, the worst first."""
-    console = Console(width=None if Console().is_terminal else 170, highlight=False)
-    table = Table(
-        title=f"{report.label} ({report.kind}): {words(report.total())}",
-        title_justify="left",
-    )
-    rows = dict.fromkeys((r["surface"], r["reasoning"]) for r in report.results)
-    for name in ("surface", "reasoning"):
-        table.add_column(name)
-    for name in COLUMNS:
-        table.add_column(name, justify="right")
-    for surface, reasoning in sorted(rows):
-        tallies = report.tally(surface=surface, reasoning=reasoning)
-        cells = (_cell(tallies.get(name, Tally())) for name in COLUMNS)
-        table.add_row(surface, reasoning, *cells)
-    console.print(table)
+    print(f"{report.label} ({report.kind}): {words(report.total())}\n")
+    rows = []
+    for of in sorted({(r["surface"], r["reasoning"]) for r in report.results}):
+        tallies = report.tally(surface=of[0], reasoning=of[1])
+        rows.append([*of, *(_cell(tallies.get(name)) for name in COLUMNS)])
+    print(results.table(f"surface | reasoning | {' | '.join(COLUMNS)}", rows))
     for name in TRAFFIC:
         counts = report.tally(ordinary=name == "ordinary").values()
-        console.print(f"{name}: {words(sum(counts, Tally()))}")
-    by_sdk = report.by_sdk()
+        print(f"{name}: {words(sum(counts, Tally()))}")
     report.show_corpora()
-    console.print(
+    by_sdk = report.by_sdk()
+    print(
         f"{report.streams} responses in {report.seconds:.0f} s; {len(by_sdk)} streams "
         f"read by the SDKs as well, {sum(map(bool, by_sdk.values()))} otherwise"
     )
     for name, difference in by_sdk.items():
         if difference:
-            console.print(f"  {escape(f'{name}: {difference}')}", soft_wrap=True)
+            print(f"  {name}: {difference}")
     if differing := report.differing():
-        found_otherwise = "implementation-defined, read otherwise"
-        console.print(f"{found_otherwise}: {', '.join(differing)}")
+        print(f"implementation-defined, read otherwise: {', '.join(differing)}")
     failures = report.failures()
     for failure in failures[:limit]:
-        console.print(
-            f"\n[red]{failure['harm']}[/] [bold]{failure['case']}[/] "
-            f"{failure['surface']} start={failure['start']} ({failure['wrong']} of "
-            f"{failure['all']} schedules; the worst: {failure['schedule']})"
+        print(
+            f"\n{failure['harm']} {failure['case']} {failure['surface']} "
+            f"start={failure['start']} ({failure['wrong']} of {failure['all']} "
+            f"schedules; the worst: {failure['schedule']})"
         )
-        for line in (*failure["problems"], failure["repeat"]):
-            console.print(f"  {escape(line)}", soft_wrap=True)
+        print(*(f"  {line}" for line in failure["problems"]), sep="\n")
+        print(f"  {failure['repeat']}")
     if 0 < limit < len(failures):
-        left = len(failures) - limit
-        console.print(f"\n… and {left} more (--failures N)")
+        print(f"\n… and {len(failures) - limit} more (--failures N)")
 
 
-def _cell(tally: Tally) -> str:
-    if not tally["all"]:
-        return "[dim]-[/]"
-    style = "red" if tally["right"] < tally["all"] else "green"
-    return f"[{style}]{tally['right']}/{tally['all']}[/]"
+def _cell(tally: Tally | None) -> str:
+    return f"{tally['right']}/{tally['all']}" if tally else "-"

@@ -31,7 +31,6 @@ COLUMNS = ("not streamed", "k=0", *(f"k={k}" for k in MTP), "split", "whole")
 
 
 def fixed(count: int, width: int) -> tuple[int, ...]:
-    """Return bursts of ``width`` tokens, the last one shorter."""
     full, rest = divmod(count, width)
     return (width,) * full + ((rest,) if rest else ())
 

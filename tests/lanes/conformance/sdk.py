@@ -56,7 +56,6 @@ def difference(surface: str, body: bytes, reading: Reading) -> str:
 
 
 def _call(surface: str, call: Any) -> tuple[str, str, Any]:
-    """Return a call as the SDK's objects show it."""
     if surface == "messages":
         return call.name, call.id, call.parsed if call.opened is None else call.opened
     return call.name, call.id, call.text

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Totals of the suite for each release, and the tables made of them."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
@@ -33,7 +33,6 @@ def keep(target: dict[str, Any], pair: str | None = None) -> None:
 
 
 def keep_guard(release: str, counts: dict[str, Counter[str]]) -> None:
-    """Keep what is worse than stock, of the suite and of each corpus."""
     results.keep(LANE, SUITE_VERSION, release, GUARD, {"guard": counts})
 
 
@@ -75,15 +74,11 @@ def table(releases: Iterable[Release]) -> str:
     Below, some releases k by k.
     """
     rows, by_k = [], []
-    for release in releases:
-        runs = results.read(LANE, release.name)
-        shown = {kind: runs[kind] for kind in ("stock", "patched") if kind in runs}
-        if not shown:
-            continue
-        day = results.taken(shown.values(), SUITE_VERSION, release.name)
+    for release, runs in results.asked(LANE, releases):
+        day = results.taken(runs.values(), SUITE_VERSION, release.name)
         rows.append([release.name, *_figures(runs), _worse(release, "suite"), day])
         if release.name in K_BY_K:
-            asked = [run["adversarial"] for run in shown.values()]
+            asked = [run["adversarial"] for run in runs.values()]
             drafts = [
                 " → ".join(_right(run.get(k, {})) for run in asked)
                 if any(run.get(k) for run in asked)
@@ -91,12 +86,10 @@ def table(releases: Iterable[Release]) -> str:
                 for k in DRAFTS
             ]
             by_k.append([release.name, *drafts])
-    if not rows:
-        return f"{results.NOT_RUN}\n"
-    rows = results.together(rows)
-    whole = results.table(f"{HEAD} | worse than stock | taken", rows)
+    head = f"{HEAD} | worse than stock | taken"
+    whole = results.table(head, results.together(rows))
     drafts_head = f"release, adversarial | {' | '.join(DRAFTS)}"
-    return whole + "\n" + results.table(drafts_head, by_k)
+    return f"{whole}\n{results.table(drafts_head, by_k)}" if rows else whole
 
 
 def pairs_table(releases: Iterable[Release]) -> str:
@@ -114,21 +107,16 @@ def pairs_table(releases: Iterable[Release]) -> str:
             cells = [_change(of_pair, traffic, _worst_right) for traffic in TRAFFIC]
             day = results.taken(of_pair.values(), SUITE_VERSION, release.name)
             rows.append([release.name, pair, *cells, day])
-    if not rows:
-        return f"{results.NOT_RUN}\n"
     return results.table(f"release | pair | {' | '.join(TRAFFIC)} | taken", rows)
 
 
 def plugin_table(releases: Iterable[Release]) -> str:
     """Return the same of the plugin on the stock tree, at k = 0 and 5."""
     rows = []
-    for release in releases:
-        if plugin := results.read(LANE, release.name).get("plugin"):
-            day = results.taken([plugin], SUITE_VERSION, release.name)
-            rows.append([release.name, *_figures({"patched": plugin}), day])
-    return results.table(
-        f"{HEAD} | taken", results.together(rows) or [[results.NOT_RUN]]
-    )
+    for release, cells in results.asked(LANE, releases, ["plugin"]):
+        day = results.taken(cells.values(), SUITE_VERSION, release.name)
+        rows.append([release.name, *_figures({"patched": cells["plugin"]}), day])
+    return results.table(f"{HEAD} | taken", results.together(rows))
 
 
 def _figures(runs: Mapping[str, results.Cell]) -> list[str]:
@@ -184,10 +172,7 @@ def corpora_table(releases: Iterable[Release]) -> str:
     Behind a semicolon the further cases that can be read in several ways, as meant.
     """
     rows, by_corpus = [], []
-    for release in releases:
-        run = results.read("corpora", release.name)
-        if not run:
-            continue
+    for release, run in results.asked("corpora", releases, READERS):
         by_reader = {name: _corpora(row) for name, row in run.items()}
         names = [
             name for name in NAMES if any(name in row for row in by_reader.values())
@@ -197,15 +182,12 @@ def corpora_table(releases: Iterable[Release]) -> str:
             cells = [_cell(stock, ("ran",)), *map(_cell, ours)]
             by_corpus.append([corpus, *cells, _worse(release, corpus)])
         sums = [sum(by_reader.get(each, {}).values(), Counter()) for each in READERS]
-        shown = {each: run[each] for each in READERS if each in run}
-        day = results.taken(shown.values(), CORPORA_VERSION, release.name)
+        day = results.taken(run.values(), CORPORA_VERSION, release.name)
         rows.append([release.name, *(_cell(count or None) for count in sums), day])
-    if not rows:
-        return f"{results.NOT_RUN}\n"
     readers = "stock server | patched server | patched reader alone"
     whole = results.table(f"release | {readers} | taken", results.together(rows))
     head = f"corpus, default release | {readers} | worse than stock"
-    return whole + "\n" + results.table(head, by_corpus)
+    return f"{whole}\n{results.table(head, by_corpus)}" if rows else whole
 
 
 #: Rows of results/corpora: a server asked a sample, and the reader asked all.
@@ -215,10 +197,9 @@ NAMES = list(dict.fromkeys(name.partition(":")[0] for name in CORPORA))
 
 
 def _corpora(row: results.Cell) -> dict[str, Counter[str]]:
-    """Return the numbers of each corpus, spellings taken together."""
-    out: dict[str, Counter[str]] = {}
+    out = defaultdict[str, Counter[str]](Counter)
     for name, figures in row["corpora"].items():
-        out.setdefault(name.partition(":")[0], Counter()).update(figures)
+        out[name.partition(":")[0]].update(figures)
     return out
 
 

@@ -140,7 +140,6 @@ def model_folder() -> Path:
 
 @functools.cache
 def load() -> Any:
-    """Return the ``tokenizers.Tokenizer``."""
     from tokenizers import Tokenizer
 
     return Tokenizer.from_file(str(model_folder() / "tokenizer.json"))

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """``python -m grammars``: what a release's grammars admit, and what they cost."""
 
-from pathlib import Path
 from typing import Any
 
 import click
@@ -37,8 +36,8 @@ def command(names: tuple[str, ...], stock: bool, keep: bool, verbose: bool) -> N
         if stock:
             trees = {"stock": stock_tree(pinned), **trees}
         for kind, tree in trees.items():
-            found = _run(tree, verbose)
-            row = summary(found)
+            words = ["grammars.worker", *["--verbose"] * verbose]
+            row = summary(run_json(tree, *words, VLLM_LOGGING_LEVEL="ERROR"))
             console.note(f"{name} {kind}: {row}")
             if keep:
                 results.keep(LANE, SUITE_VERSION, name, kind, row)
@@ -46,11 +45,6 @@ def command(names: tuple[str, ...], stock: bool, keep: bool, verbose: bool) -> N
                 wrong += [f"{name}: {fault}" for fault in faults(row)]
     if wrong:
         raise PatchsetError("\n  ".join(["grammars failed:", *wrong]))
-
-
-def _run(tree: Path, verbose: bool) -> Any:
-    words = ("grammars.worker", *(["--verbose"] if verbose else []))
-    return run_json(tree, *words, VLLM_LOGGING_LEVEL="ERROR")
 
 
 def summary(found: Any) -> results.Cell:
@@ -108,5 +102,4 @@ def faults(row: results.Cell) -> list[str]:
     return wrong
 
 
-if __name__ == "__main__":
-    run_command.run(command)
+run_command.run(command)

@@ -58,7 +58,6 @@ KINDS: dict[str, tuple[Callable[[Body, str, Case], None], ...]] = {
 
 
 def asks(kind: str, surface: str) -> bool:
-    """Whether a surface has such requests."""
     return surface != "messages" or not ("strict" in kind or "JSON" in kind)
 
 
@@ -95,5 +94,4 @@ def keeps(tools: Iterable[Tool], calls: Iterable[tuple[str, Any]]) -> bool:
 
 
 def valid(arguments: Any, schema: dict[str, Any]) -> bool:
-    """Whether a schema takes arguments."""
     return bool(jsonschema.Draft202012Validator(schema).is_valid(arguments))

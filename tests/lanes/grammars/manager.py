@@ -186,12 +186,10 @@ class Manager:
 
 
 def admits(row: Any, token: int) -> bool:
-    """Whether a mask admits a token."""
     return bool((int(row[token // 32]) >> (token % 32)) & 1)
 
 
 def all_admitted(row: Any) -> list[int]:
-    """The tokens that a mask admits."""
     import numpy as np
 
     bits = np.unpackbits(row.view("u1"), bitorder="little")

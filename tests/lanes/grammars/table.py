@@ -19,23 +19,16 @@ COUNTS = {
 def table(releases: Iterable[Release]) -> str:
     """Return one row a release, stock → patched."""
     rows = []
-    for release in releases:
-        run = results.read(LANE, release.name)
-        if cells := {kind: run[kind] for kind in results.KINDS if kind in run}:
-            counts = [
-                results.change(cells, partial(_share, *each))
-                for each in COUNTS.values()
-            ]
-            cost = results.change(cells, _cost)
-            day = results.taken(cells.values(), SUITE_VERSION, release.name)
-            rows.append([release.name, *counts, cost, day])
+    for release, cells in results.asked(LANE, releases):
+        counts = [
+            results.change(cells, partial(_share, *each)) for each in COUNTS.values()
+        ]
+        cost = results.change(cells, lambda cell: f"{cell['most ms a token']:.2g}")
+        day = results.taken(cells.values(), SUITE_VERSION, release.name)
+        rows.append([release.name, *counts, cost, day])
     head = ["release", *COUNTS, "most ms of a token's mask", "taken"]
     return results.table(" | ".join(head), rows)
 
 
 def _share(name: str, of: str, cell: results.Cell) -> str:
-    return f"{cell[name]}/{cell[of]}" if cell else results.NOT_RUN
-
-
-def _cost(cell: results.Cell) -> str:
-    return f"{cell['most ms a token']:.2g}" if cell else results.NOT_RUN
+    return f"{cell[name]}/{cell[of]}"

@@ -61,7 +61,6 @@ class Server:
         return self._made[reasoning]
 
     def manager(self, reasoning: str, k: int) -> Manager:
-        """The release's manager of grammars for ``k`` drafts a step."""
         if (reasoning, k) not in self._managers:
             made = Manager(self._application(reasoning)[1].config, k)
             self._managers[reasoning, k] = made
@@ -153,8 +152,6 @@ def admitted(server: Server, kind: str, cases: list[Case], found: Counter[str]) 
 
 
 def _wrong(ids: list[int], k: int, rng: random.Random) -> Callable[[int], list[int]]:
-    """Drafts of which one is wrong."""
-
     def draft(at: int) -> list[int]:
         drafted = ids[at : at + k]
         if drafted:

@@ -103,5 +103,4 @@ def command(names: tuple[str, ...], both: bool, sample: int, keep: bool) -> None
                 results.keep(LANE, SUITE_VERSION, name, kind, figures)
 
 
-if __name__ == "__main__":
-    run_command.run(command)
+run_command.run(command)

@@ -19,10 +19,8 @@ def table(found: Iterable[Release]) -> str:
     """Return the newest release that was asked: replies that differ and tokens that
     are lost, by template and client; then causes.
     """
-    for release in found:
-        if not (rows := results.read(LANE, release.name)):
-            continue
-        cells = {kind: rows[kind]["replies"] for kind in results.KINDS if kind in rows}
+    for release, rows in results.asked(LANE, found):
+        cells = {kind: row["replies"] for kind, row in rows.items()}
         one = next(iter(cells.values()))
         templates = dict.fromkeys(place.partition("/")[0] for place in one)
         lines = [
@@ -35,7 +33,12 @@ def table(found: Iterable[Release]) -> str:
         sums = {kind: _causes(cell) for kind, cell in cells.items()}
         names = sorted({name for counts in sums.values() for name in counts})
         causes = [
-            [name, results.change(sums, partial(_count, name))]
+            [
+                name,
+                results.change(
+                    {kind: counts[name] for kind, counts in sums.items()}, str
+                ),
+            ]
             for who in CAUSES
             for name in names
             if name.startswith(who)
@@ -47,7 +50,6 @@ def table(found: Iterable[Release]) -> str:
 
 
 def _figures(cells: dict[str, Any], template: str, client: str) -> Iterator[str]:
-    """Yield the cells of a row."""
     for surface in SURFACES:
         place = f"{template}/{surface}"
         yield results.change(cells, partial(_differ, place, client))
@@ -56,8 +58,6 @@ def _figures(cells: dict[str, Any], template: str, client: str) -> Iterator[str]
 
 
 def _differ(place: str, client: str, cell: results.Cell) -> str:
-    if not cell:
-        return results.NOT_RUN
     mine = cell[place][client]
     return f"{sum(mine['causes'].values())}/{mine['replies']}"
 
@@ -66,8 +66,6 @@ def _lost(template: str, client: str, block: str, cell: results.Cell) -> str:
     """Return the share of a session's prompt tokens that is computed again, on the
     three surfaces, and behind a + what whole blocks cost besides.
     """
-    if not cell:
-        return results.NOT_RUN
     said = [cell[f"{template}/{surface}"][client]["session"] for surface in SURFACES]
     if any("refused" in one for one in said):
         return "refused"
@@ -76,11 +74,7 @@ def _lost(template: str, client: str, block: str, cell: results.Cell) -> str:
     return f"{lost / prompts:.2%} + {blocks / prompts:.1%}"
 
 
-def _count(cause: str, counts: results.Cell) -> str:
-    return str(counts.get(cause, 0))
-
-
-def _causes(cell: results.Cell) -> dict[str, int]:
+def _causes(cell: results.Cell) -> Counter[str]:
     """Return replies by cause; of the second client, only what is its own."""
     sums = Counter[str]()
     for clients in cell.values():
@@ -88,4 +82,4 @@ def _causes(cell: results.Cell) -> dict[str, int]:
             for cause, count in mine["causes"].items():
                 if client == CLIENTS[0] or cause.startswith("client"):
                     sums[cause] += count
-    return dict(sums)
+    return sums

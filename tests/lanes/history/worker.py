@@ -70,7 +70,6 @@ class Server:
         return reply, said.prompt
 
     def body(self, surface: str, case: Case, start: str) -> Body:
-        """Return a case's first request."""
         state = STARTS[start]
         way = surfaces()[surface]
         body: Body = way.request(case, state, stream=False, model=MODEL)
@@ -135,7 +134,6 @@ def _text(ids: list[int]) -> str:
 
 
 def _common(first: Any, second: Any) -> int:
-    """Return how long two texts, or lists of token ids, are the same."""
     same = (n for n, (a, b) in enumerate(zip(first, second, strict=False)) if a != b)
     return next(same, min(len(first), len(second)))
 
@@ -254,7 +252,6 @@ def session(server: Server, every: list[Case], surface: str, client: str) -> Bod
 
 
 def main(path: str) -> None:
-    """Print, by template and surface, replies by client, and sessions."""
     jobs = json.loads(Path(path).read_text(encoding="utf-8"))
     every = [cases.parse(document, name) for name, document in jobs["cases"]]
     turns = [cases.parse(document, name) for name, document in jobs["session"]]

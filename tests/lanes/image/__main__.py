@@ -57,7 +57,6 @@ def command(image: str) -> None:
 
 
 def _doctor(name: str) -> None:
-    """Show what the doctor says."""
     said = container.run(name, "the doctor finds something wrong", DOCTOR)
     console.result(*(f"  {line}" for line in said.splitlines()))
 
@@ -134,5 +133,4 @@ async def _ask(running: vllm_serve.Server, model: Path) -> None:
         raise PatchsetError(f"{len(wrong)} answers are wrong: {first}")
 
 
-if __name__ == "__main__":
-    run_command.run(command)
+run_command.run(command)

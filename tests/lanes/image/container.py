@@ -47,7 +47,6 @@ def started(image: str) -> Iterator[str]:
 
 
 def labels(name: str) -> dict[str, str]:
-    """Return the labels of a container's image."""
     done = subprocess.run(["buildah", "inspect", name], capture_output=True, text=True)
     if done.returncode:
         raise PatchsetError(f"buildah inspect: {done.stderr.strip()[-500:]}")
@@ -109,7 +108,6 @@ def inside(path: Path) -> str:
 
 
 def _words(name: str, *command: str, options: list[str] | None = None) -> list[str]:
-    """Return the command line that runs a program in a container."""
     isolation = os.environ.get("BUILDAH_ISOLATION", "chroot")
     argv = ["buildah", "run", "--isolation", isolation, "--network", "host"]
     for folder, mount, right in _volumes():

@@ -22,7 +22,6 @@ TRACES = (
 
 
 def privileged() -> list[str]:
-    """Name files that run with another user's rights."""
     files = []
     for top in ("/usr", "/opt", "/etc"):
         for path in Path(top).rglob("*"):
@@ -32,33 +31,26 @@ def privileged() -> list[str]:
     return files
 
 
-def main() -> None:
-    vllm = importlib.metadata.distribution("vllm")
-    site = Path(str(vllm.locate_file("")))
-    compiled = [
-        *list((site / "vllm").rglob("*.pyc"))[:500],
-        *list((site / "torch").rglob("*.pyc"))[:500],
-    ]
-    flags = {
-        int.from_bytes(path.open("rb").read(8)[4:8], "little") for path in compiled
-    }
-    print(
-        json.dumps(
-            {
-                "version": vllm.version,
-                "uid": os.getuid(),
-                "home": os.environ.get("HOME"),
-                "home_writable": os.access("/home/vllm/.cache/huggingface", os.W_OK),
-                "venv_writable": os.access("/opt/venv", os.W_OK),
-                "bytecode_flags": sorted(flags),
-                "privileged": privileged(),
-                "left": [
-                    str(path) for trace in TRACES for path in Path("/").glob(trace[1:])
-                ],
-            }
-        )
+vllm = importlib.metadata.distribution("vllm")
+site = Path(str(vllm.locate_file("")))
+compiled = [
+    *list((site / "vllm").rglob("*.pyc"))[:500],
+    *list((site / "torch").rglob("*.pyc"))[:500],
+]
+flags = {int.from_bytes(path.open("rb").read(8)[4:8], "little") for path in compiled}
+print(
+    json.dumps(
+        {
+            "version": vllm.version,
+            "uid": os.getuid(),
+            "home": os.environ.get("HOME"),
+            "home_writable": os.access("/home/vllm/.cache/huggingface", os.W_OK),
+            "venv_writable": os.access("/opt/venv", os.W_OK),
+            "bytecode_flags": sorted(flags),
+            "privileged": privileged(),
+            "left": [
+                str(path) for trace in TRACES for path in Path("/").glob(trace[1:])
+            ],
+        }
     )
-
-
-if __name__ == "__main__":
-    main()
+)

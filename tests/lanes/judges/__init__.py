@@ -3,26 +3,7 @@
 release's serving code; and the suite's cases on vLLM's Rust frontend.
 """
 
-from dataclasses import dataclass
+from conformance import SUITE_VERSION
 
-import conformance
-
-
-@dataclass(frozen=True)
-class Lane:
-    """Where a judge's rows are kept.
-
-    Attributes:
-        name: The folder of ``results/``.
-        suite: Raised when a verdict can change.
-
-    """
-
-    name: str
-    suite: int
-
-
-BFCL = Lane("bfcl", 1)
-CANITOOLCALL = Lane("canitoolcall", 1)
-RUST = Lane("rust", conformance.SUITE_VERSION)
-LANES = (BFCL, CANITOOLCALL, RUST)
+#: The folders of ``results/``, with the suite: raised when a verdict can change.
+LANES = {"bfcl": 1, "canitoolcall": 1, "rust": SUITE_VERSION}

@@ -6,7 +6,6 @@ Exit status 0: patched releases are all right; 1: one is not; 3: could not run.
 
 import click
 
-from conformance.adapters import AdapterError
 from judges import bfcl, canitoolcall, rust
 from patchset import run_command
 
@@ -17,5 +16,4 @@ command = click.Group(
     help="Let others judge what a client reads of a release's serving code.",
 )
 
-if __name__ == "__main__":
-    run_command.run_lane(lambda: command.main(standalone_mode=False) or 0, AdapterError)
+run_command.run_lane(lambda: command.main(standalone_mode=False) or 0)

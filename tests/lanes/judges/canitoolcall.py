@@ -7,8 +7,6 @@ encodes its text; one with the tag ``truncated`` ends with ``length``, any other
 ``stop``.
 """
 
-import itertools
-import json
 import tomllib
 from collections.abc import Mapping
 from importlib.metadata import version
@@ -20,10 +18,9 @@ from canitoolcall.checks import NONSTREAM, case_status, run_checks
 from canitoolcall.fixtures import Family, Fixture, load_family, load_fixtures
 from canitoolcall.results import Observation, ParsedToolCall, ParseResult, Status
 
-import results
-from conformance.adapters import Job, TreeAdapter
-from judges import CANITOOLCALL
-from patchset import files, paths, release
+from conformance.adapters import Job
+from judges.replay import replay
+from patchset import paths
 
 FAMILY = "qwen3-xml"
 #: How an output is cut, by column: as a client that does not stream, and with 0, 3
@@ -34,7 +31,6 @@ DIFFERENCES = Path(__file__).with_name("differences.toml")
 
 
 def start(fixture: Fixture) -> str:
-    """Return the suite's name of what the fixture's prompt ends with."""
     prompt = fixture.generation_prompt or ""
     if prompt.endswith("</think>\n\n"):
         return "closed"
@@ -73,7 +69,6 @@ def job(fixture: Fixture) -> Job:
 
 
 def parsed(read: Mapping[str, Any] | None) -> ParseResult:
-    """Return what a chat client read, as canitoolcall takes it."""
     if read is None:
         return ParseResult(exception="HostError: the host died or gave no answer")
     return ParseResult(
@@ -103,51 +98,40 @@ def wrong(fixture: Fixture, family: Family, read: Mapping[str, Any]) -> dict[str
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("names", nargs=-1, metavar="[RELEASE]...")
 @click.option("--both", is_flag=True, help="The stock tree as well.")
-@click.option("--jobs", default=2, show_default=True, help="Processes.")
+@click.option("--jobs", "workers", default=2, show_default=True, help="Processes.")
 @click.option(
     "--results", "keep", is_flag=True, help="Keep totals in results/canitoolcall."
 )
-def command(names: tuple[str, ...], both: bool, jobs: int, keep: bool) -> bool:
+def command(names: tuple[str, ...], **how: Any) -> bool:
     """Replay canitoolcall's fixtures on each RELEASE, or the default one.
 
     canitoolcall's own checks judge what a client reads. Exit status 0: of patched
     releases only those of differences.toml are wrong, and all of these; 1: another
     one is, or one is right; 3: could not run.
     """
-    pinned = [release.load(name).name for name in names or [None]]
     family = load_family(FAMILY)
     fixtures = {fixture.id: fixture for fixture in load_fixtures(families=[FAMILY])}
     reasons = tomllib.loads(DIFFERENCES.read_text(encoding="utf-8"))
-    all_wrong: dict[str, dict[str, dict[str, str]]] = {}
-    for name, kind in itertools.product(pinned, results.KINDS):
-        if kind == "stock" and not both:
-            continue
-        adapter = TreeAdapter(paths.trees_dir(name) / kind, workers=jobs)
-        found = {
-            result["name"]: bad
-            for result in adapter.run([job(fixture) for fixture in fixtures.values()])
-            if (bad := wrong(fixtures[result["name"]], family, result["readings"]))
-        }
-        right = {
-            column: len(fixtures) - sum(column in bad for bad in found.values())
-            for column in COLUMNS
-        }
-        counts = ", ".join(f"{count} ({column})" for column, count in right.items())
-        print(f"{name} {kind}: of {len(fixtures)} fixtures, right: {counts}")
+    all_wrong = replay(
+        "canitoolcall",
+        names,
+        [job(fixture) for fixture in fixtures.values()],
+        COLUMNS,
+        lambda name, read: wrong(fixtures[name], family, read),
+        lambda right, found: {
+            "canitoolcall": version("canitoolcall"),
+            "fixtures": len(fixtures),
+            "right": right,
+            "wrong": sorted(found),
+        },
+        log=paths.build_dir() / "judges" / "canitoolcall.json",
+        **how,
+    )
+    patched = {tree: bad for tree, bad in all_wrong.items() if tree.endswith("patched")}
+    for tree, found in all_wrong.items():
         for fixture, bad in sorted(found.items()):
-            print(f"  {fixture} ({', '.join(bad)}): {next(iter(bad.values()))[:200]}")
-            if kind == "patched":
+            why = next(iter(bad.values()))[:200]
+            print(f"{tree}: {fixture} ({', '.join(bad)}): {why}")
+            if tree in patched:
                 print(f"    {reasons.get(fixture, 'no reason in differences.toml')}")
-        all_wrong[f"{name} {kind}"] = found
-        if keep:
-            cell = {
-                "canitoolcall": version("canitoolcall"),
-                "fixtures": len(fixtures),
-                "right": right,
-                "wrong": sorted(found),
-            }
-            lane = CANITOOLCALL
-            results.keep(lane.name, lane.suite, name, kind, cell)
-    path = paths.build_dir() / "judges" / "canitoolcall.json"
-    files.write_text(path, json.dumps(all_wrong, ensure_ascii=False, indent=1) + "\n")
-    return any(set(all_wrong[f"{name} patched"]) != set(reasons) for name in pinned)
+    return any(set(found) != set(reasons) for found in patched.values())

@@ -64,7 +64,6 @@ class Entry:
     calls: Calls | None
 
     def right(self, checker: Any, calls: Calls) -> bool:
-        """Return what BFCL's checker says of calls."""
         from bfcl_eval.constants.enums import Language
 
         language = {
@@ -83,7 +82,6 @@ class Entry:
 
 
 def load(folder: Path) -> tuple[list[Entry], Any]:
-    """Return all entries, and the checker."""
     from bfcl_eval.constants.type_mappings import GORILLA_TO_OPENAPI
 
     utils, checker = bfcl(folder)
@@ -255,7 +253,6 @@ class Template:
         self._template = environment.from_string(file.read_text(encoding="utf-8"))
 
     def output(self, calls: Calls) -> str:
-        """Return what a model says that makes these calls."""
         said = [
             {"function": {"name": name, "arguments": arguments}}
             for name, arguments in calls

@@ -145,7 +145,6 @@ class RustFrontend:
         )
 
     def close(self) -> None:
-        """Stop both."""
         self._process.kill()
         self._process.wait()
         self._context.term()
@@ -161,6 +160,5 @@ class RustJudge(Judge):
     async def ask(
         self, surface: Any, case: Any, run: Any, said: Script, *, stream: bool
     ) -> Reading:
-        """Make one request."""
         self._frontend.script = said
         return await super().ask(surface, case, run, said, stream=stream)

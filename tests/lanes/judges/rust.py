@@ -20,8 +20,9 @@ from conformance import case as cases
 from conformance import check, tokens
 from conformance.case import Case
 from conformance.reading import Reading
+from conformance.report import add
 from conformance.surfaces import chat
-from judges import RUST
+from judges import LANES
 from patchset import files, paths
 from patchset.inputs import fetch
 from patchset.release import Release, load
@@ -58,7 +59,6 @@ def readings(release: Release, chosen: list[Case]) -> Found:
 
 
 def judged(readings: Iterable[tuple[Case, dict[str, Reading]]]) -> dict[str, Any]:
-    """Return totals of what was read."""
     out = Counter[str]()
     for case, by_name in readings:
         run = case.run("plain")
@@ -67,9 +67,7 @@ def judged(readings: Iterable[tuple[Case, dict[str, Reading]]]) -> dict[str, Any
         for name, reading in by_name.items():
             reading.broken = []  # the message counts, not the form of its deltas
             harm = check.worst(check.problems(reading, run.expected))
-            out["all"] += 1
-            out["right"] += harm in ("", "form")
-            out[harm] += 1
+            add(out, harm)
             message = (
                 reading.content,
                 *((call.name, call.text) for call in reading.calls),
@@ -108,4 +106,4 @@ def command(name: str | None, patterns: tuple[str, ...], keep: bool) -> None:
     counted = judged(readings(release, chosen))
     print(f"{release.name} Rust frontend: {counted}", flush=True)
     if keep:
-        results.keep(RUST.name, RUST.suite, release.name, "stock", counted)
+        results.keep("rust", LANES["rust"], release.name, "stock", counted)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import results
 from conformance.check import HARMS
-from judges import BFCL, CANITOOLCALL, RUST, Lane
+from judges import LANES
 from patchset.release import Release
 
 _PIN = re.compile(r"^([\w-]+)==(\S+) \\\n +--hash=sha256:([0-9a-f]{64})$", re.MULTILINE)
@@ -28,18 +28,16 @@ def bfcl(releases: Iterable[Release]) -> str:
         "possible": lambda cell: str(cell["possible"]),
         "set apart": lambda cell: str(len(cell["apart"])),
     }
-    table = _judged(BFCL, releases, whole)
-    return table + _pinned("bfcl-eval") if table else f"{results.NOT_RUN}\n"
+    return _judged("bfcl", releases, whole) + _pinned("bfcl-eval")
 
 
 def canitoolcall(releases: Iterable[Release]) -> str:
     """canitoolcall: right fixtures, stock → patched, and why others differ."""
     releases = list(releases)
     whole = {"fixtures": lambda cell: str(cell["fixtures"])}
-    if not (table := _judged(CANITOOLCALL, releases, whole)):
-        return f"{results.NOT_RUN}\n"
-    runs = [results.read(CANITOOLCALL.name, release.name) for release in releases]
-    listed = {one for run in runs for one in run.get("patched", {}).get("wrong", [])}
+    table = _judged("canitoolcall", releases, whole)
+    runs = results.asked("canitoolcall", releases, ["patched"])
+    listed = {one for _, cells in runs for one in cells["patched"]["wrong"]}
     text = Path(__file__).with_name("differences.toml").read_text(encoding="utf-8")
     reasons = tomllib.loads(text)
     why = "".join(f"\n- `{one}`: {reasons.get(one, '?')}" for one in sorted(listed))
@@ -47,60 +45,49 @@ def canitoolcall(releases: Iterable[Release]) -> str:
 
 
 def _judged(
-    lane: Lane,
+    lane: str,
     releases: Iterable[Release],
     whole: dict[str, Callable[[results.Cell], str]],
 ) -> str:
     """Return one row a release: right answers, stock → patched, not streamed and at the
-    worst k; what they are of, and the day. Empty if nothing was run.
+    worst k; what they are of, and the day.
     """
-    rows = []
-    for release in releases:
-        if cells := results.read(lane.name, release.name):
-            one = next(iter(cells.values()))
-            rows.append(
-                [
-                    release.name,
-                    results.change(cells, _not_streamed),
-                    results.change(cells, _worst),
-                    *(words(one) for words in whole.values()),
-                    results.taken(cells.values(), lane.suite, release.name),
-                ]
-            )
+    rows = [
+        [
+            release.name,
+            results.change(cells, lambda cell: str(cell["right"]["not streamed"])),
+            results.change(cells, _worst),
+            *(words(next(iter(cells.values()))) for words in whole.values()),
+            results.taken(cells.values(), LANES[lane], release.name),
+        ]
+        for release, cells in results.asked(lane, releases)
+    ]
     head = f"release | not streamed | streamed | {' | '.join(whole)} | taken"
-    return results.table(head, results.together(rows)) if rows else ""
-
-
-def _not_streamed(cell: results.Cell) -> str:
-    return str(cell["right"]["not streamed"]) if cell else results.NOT_RUN
+    return results.table(head, results.together(rows))
 
 
 def _worst(cell: results.Cell) -> str:
     """Return right answers at the k of which the fewest are right."""
-    if not cell:
-        return results.NOT_RUN
     return str(min(n for way, n in cell["right"].items() if way != "not streamed"))
 
 
 def rust(releases: Iterable[Release]) -> str:
     """Return the Rust frontend: right messages, and cases that depend on the cut."""
     rows = []
-    for release in releases:
-        for cell in results.read(RUST.name, release.name).values():
-            cases, cut = cell["cases"], cell["burst_dependent"]
-            quoted = cell["quoted_executed"]
-            rows.append(
-                [
-                    release.name,
-                    f"{cell['right']}/{cell['all']}",
-                    *(str(cell.get(harm, 0)) for harm in HARMS),
-                    f"no: {cut} of {cases} cases" if cut else "yes",
-                    f"yes: {quoted} of {cases} cases" if quoted else "no",
-                    results.taken([cell], RUST.suite, release.name),
-                ]
-            )
-    if not rows:
-        return f"{results.NOT_RUN}\n"
+    for release, cells in results.asked("rust", releases, ["stock"]):
+        cell = cells["stock"]
+        cases, cut = cell["cases"], cell["burst_dependent"]
+        quoted = cell["quoted_executed"]
+        rows.append(
+            [
+                release.name,
+                f"{cell['right']}/{cell['all']}",
+                *(str(cell.get(harm, 0)) for harm in HARMS),
+                f"no: {cut} of {cases} cases" if cut else "yes",
+                f"yes: {quoted} of {cases} cases" if quoted else "no",
+                results.taken([cell], LANES["rust"], release.name),
+            ]
+        )
     head = f"release | right | {' | '.join(HARMS)} | burst-invariant"
     head += " | executes quoted calls | taken"
     return results.table(head, rows)

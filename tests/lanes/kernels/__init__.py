@@ -2,6 +2,6 @@
 """Triton kernels that a series touches: compiled ahead of time, and run against a
 reference in Python.
 
-``imports``, ``batches`` and ``worker`` need torch, triton and click alone; the receipt
+``batches`` and ``worker`` need torch, triton and click alone; the receipt
 runs them on a GPU.
 """

@@ -83,7 +83,6 @@ def check(pinned: Release, torch: str | None = None) -> list[str]:
 
 
 def _triton(torch: str) -> Path:
-    """Return a folder with the Triton that a version of torch wants."""
     version = TRITON.get(torch)
     if version is None:
         raise PatchsetError(
@@ -103,5 +102,4 @@ def _triton(torch: str) -> Path:
     return path
 
 
-if __name__ == "__main__":
-    run_command.run(command)
+run_command.run(command)

@@ -49,8 +49,6 @@ MARKERS = (
 
 @dataclass
 class Request:
-    """A request in its slot."""
-
     tokens: list[int]
     budget: int | None
     #: How many of the tokens are the prompt's.

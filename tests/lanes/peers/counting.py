@@ -85,7 +85,6 @@ def count(asked: list[Case], read: Iterable[tuple[str, Readings]]) -> Figures:
 
 
 def readings(peer: Peer, asked: list[Case]) -> Iterator[tuple[str, Readings]]:
-    """Yield what a peer reads of each case, by its name."""
     for case in asked:
         yield case.name, peer.readings(case, SCHEDULES)
 
@@ -110,7 +109,6 @@ def cost(peer: Peer) -> list[float | None]:
 
 
 def tree_cost(tree: Path, log: Path) -> list[float | None]:
-    """Return the same of a tree's parser."""
     measured = Worker(tree, log)
     try:
         costs: list[float | None] = []
@@ -121,4 +119,4 @@ def tree_cost(tree: Path, log: Path) -> list[float | None]:
             costs.append(round(best / samples[0]["tokens"] * 1e6, 1))
         return costs
     finally:
-        measured.close()
+        measured.child.end()

@@ -33,7 +33,6 @@ class Message:
         self.calls: dict[int, list[str]] = {}
 
     def add(self, index: int, name: str | None, arguments: str | None) -> None:
-        """Add a delta of a call."""
         call = self.calls.setdefault(index, ["", ""])
         call[0] += name or ""
         call[1] += arguments or ""
@@ -85,14 +84,12 @@ class StandIns:
         sys.meta_path.insert(0, self)
 
     def find_spec(self, name: str, path: Any, target: Any = None) -> Any:
-        """Return where a module is found."""
         if any(name == each or name.startswith(f"{each}.") for each in self.names):
             loader: Any = self
             return importlib.machinery.ModuleSpec(name, loader, is_package=True)
         return None
 
     def create_module(self, spec: Any) -> types.ModuleType:
-        """Return the module."""
         return StandIn(spec.name)
 
     def exec_module(self, module: types.ModuleType) -> None:
@@ -100,7 +97,6 @@ class StandIns:
 
 
 def packages(*names: str) -> None:
-    """Let packages be imported without what their ``__init__`` imports."""
     for name in names:
         folder = Path(name.replace(".", "/"))
         module = types.ModuleType(name)
@@ -109,7 +105,6 @@ def packages(*names: str) -> None:
 
 
 def sglang() -> Read:
-    """The detector by way of sglang's FunctionCallParser."""
     StandIns("sglang.srt.entrypoints.openai.protocol", "sglang.utils")
     packages("sglang", "sglang.srt", "sglang.srt.entrypoints")
     packages("sglang.srt.entrypoints.openai", "sglang.srt.function_call")
@@ -142,8 +137,6 @@ def sglang() -> Read:
 
 
 def lmdeploy() -> Read:
-    """The response parser."""
-
     class Registry(dict[str, Any]):
         """That of mmengine, as far as it is used."""
 
@@ -242,7 +235,6 @@ MLX = ("mlx", "numpy", "huggingface_hub", "transformers", "fastapi", "starlette"
 
 
 def mlx_lm() -> Read:
-    """The state machine, parser and formatter of its server."""
     StandIns(*MLX, "jinja2", "tqdm", "yaml")
     from mlx_lm.generate import TextStateMachine as Machine
     from mlx_lm.server import ToolCallFormatter
@@ -286,7 +278,6 @@ def mlx_lm() -> Read:
 
 
 def mlx_vlm() -> Read:
-    """The parser, and what its server streams with."""
     StandIns(*MLX)
     packages("mlx_vlm", "mlx_vlm.tools", "mlx_vlm.tools.parsers", "mlx_vlm.server")
     StandIns("mlx_vlm.prompt_utils")
@@ -316,7 +307,6 @@ def mlx_vlm() -> Read:
 
 
 def vllm_mlx() -> Read:
-    """The parser ``qwen3_xml``."""
     StandIns(*MLX, "jsonschema")
     from vllm_mlx.tool_parsers.qwen3_xml_tool_parser import Qwen3XMLToolParser
 

@@ -20,7 +20,6 @@ OURS = (
 
 
 def cells(figures: results.Cell) -> list[str]:
-    """Return the cells of an engine behind its name."""
     core = figures.get("core", {})
     if not core:
         return ["–"] * (HEAD.count("|"))

@@ -45,7 +45,7 @@ def command(names: tuple[str, ...], stock: bool, seeds: int, keep: bool) -> None
         raise PatchsetError("\n  ".join(["wrong prefixes:", *failed]))
 
 
-def schedules(name: str, kind: str, seeds: int) -> dict[str, Any]:
+def schedules(name: str, kind: str, seeds: int) -> Any:
     """The totals of one tree's schedules, by shape, mode and k.
 
     Raises:
@@ -57,9 +57,7 @@ def schedules(name: str, kind: str, seeds: int) -> dict[str, Any]:
         raise UsageError(
             f"there is no {kind} tree of {name}", f"nox -s apply -- {name} makes it"
         )
-    rows: dict[str, Any] = run_json(tree, "prefix_cache.schedules", str(seeds))
-    return rows
+    return run_json(tree, "prefix_cache.schedules", str(seeds))
 
 
-if __name__ == "__main__":
-    run_command.run(command)
+run_command.run(command)

@@ -236,7 +236,6 @@ class Engine:
         )
 
     def add(self, prompt: Sequence[int], length: int) -> str:
-        """Send a request that ends after ``length`` tokens."""
         name = f"r{len(self.requests)}"
         sampling = SamplingParams(temperature=0, max_tokens=length, ignore_eos=True)
         more = (
@@ -258,12 +257,10 @@ class Engine:
 
     @property
     def busy(self) -> bool:
-        """There is something to do."""
         return bool(self._in_flight) or self.scheduler.has_requests()
 
     @property
     def prompt_tokens(self) -> int:
-        """Tokens of all prompts."""
         return sum(request.num_prompt_tokens for request in self.requests.values())
 
     def finish(self, accepted: int = 0) -> None:
@@ -427,14 +424,12 @@ class Engine:
         )
 
     def _copy_block(self, old: int, new: int) -> None:
-        """Copy on write: all that a block holds."""
         if old in self.attention:
             self.attention[new] = list(self.attention[old])
         if old in self.mamba:
             self.mamba[new] = self.mamba[old]
 
     def _state(self, name: str, column: int) -> int | None:
-        """The state in a column of a request's table; None: there is none."""
         blocks = self.worker[name].blocks[MAMBA]
         return self.mamba.get(blocks[column]) if 0 <= column < len(blocks) else None
 
@@ -499,7 +494,6 @@ class Engine:
                     )
 
     def _attention_groups(self) -> list[tuple[int, int]]:
-        """The groups that hold keys and values, and their block sizes."""
         drafter = self.setting.drafter
         own = (ATTENTION, self.setting.block_size)
         return [own, (DRAFTER, drafter)] if drafter else [own]

@@ -14,15 +14,7 @@ LANE = "prefix_cache"
 def table(releases: Iterable[Release]) -> str:
     """One row a release: its schedules with MTP, and with each kind of drafter."""
     rows = []
-    for release in releases:
-        run = results.read(LANE, release.name)
-        cells = {
-            kind: run[kind]
-            for kind in results.KINDS
-            if "shapes" in run.get(kind, {})  # not of an earlier suite
-        }
-        if not cells:
-            continue
+    for release, cells in results.asked(LANE, releases):
         day = results.taken(cells.values(), SUITE_VERSION, release.name)
         shown = [
             results.change(
@@ -50,8 +42,6 @@ def total(cell: results.Cell, drafter: bool) -> results.Cell:
 
 def words(row: results.Cell) -> str:
     """Wrong schedules of all; those that vLLM itself ended are named."""
-    if not row:
-        return results.NOT_RUN
     if not row["runs"]:
         return "not supported"
     stopped = f", {row['stopped']} stopped" if row.get("stopped") else ""
@@ -60,7 +50,5 @@ def words(row: results.Cell) -> str:
 
 
 def _turns(cell: results.Cell) -> str:
-    if not cell:
-        return results.NOT_RUN
     share = cell["turns"]["3"]
     return "wrong" if share is None else f"{share:.0%}"

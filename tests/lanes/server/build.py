@@ -49,7 +49,6 @@ with tempfile.TemporaryDirectory(prefix="receipt-") as folder:
 
 
 def file(release: str) -> Path:
-    """Return the place of a release's receipt file."""
     return paths.build_dir() / "receipt" / f"receipt-{release}.pyz"
 
 

@@ -62,7 +62,6 @@ def _no_number(name: str) -> float:
 
 
 def is_current(receipt: report.Receipt) -> bool:
-    """Return whether a receipt is of its release's series as it is now."""
     now = files.sha256_file(patched_files.file(load(receipt["release"])))
     return bool(receipt["series"] == now)
 
@@ -77,7 +76,6 @@ def keep(receipt: report.Receipt) -> Path:
 
 
 def kept(release: Release) -> Iterator[report.Receipt]:
-    """Yield the receipts of a release that are kept."""
     every = results.file("receipts", f"{release.name}-*")
     for path in sorted(every.parent.glob(every.name)):
         yield json.loads(path.read_text(encoding="utf-8"))
@@ -94,4 +92,4 @@ def table(releases: Iterable[Release], target: str) -> str:
                 shown = report.rows(receipt)
                 rows += [[*gpus[:1], release.name, *row, day] for row in shown]
     head = (*["GPU"] * (target == "cuda"), "release", *report.columns(target), "taken")
-    return results.table(" | ".join(head), rows) if rows else f"{results.NOT_RUN}\n"
+    return results.table(" | ".join(head), rows)

@@ -49,8 +49,6 @@ class _Part(BaseModel):
 
 
 class Machine(_Part):
-    """Where it ran."""
-
     cuda: Line | None
     rocm: Line | None
     gpus: list[Gpu] = Field(max_length=64)
@@ -62,8 +60,6 @@ class Machine(_Part):
 
 
 class Pace(_Part):
-    """How fast it streamed."""
-
     streams: Count
     tokens_per_second: Figure
     p50_ms: Figure
@@ -71,16 +67,12 @@ class Pace(_Part):
 
 
 class Wrong(_Part):
-    """An answer that is not right."""
-
     kind: Kind
     what: Text
     why: list[Text]
 
 
 class Server(_Part):
-    """What came out of one server."""
-
     variant: Variant
     cell: Literal["cpu", "graphs", "prefix", "eager"]
     mtp: Annotated[int, Field(ge=0, le=15)]
@@ -104,8 +96,6 @@ class Server(_Part):
 
 
 class Round(_Part):
-    """All prompts asked once: with prefix caching, or without."""
-
     name: Literal["cold", "warm", "warm again", "off"]
     facts: Count
     missed: Count
@@ -134,8 +124,6 @@ class Recall(_Part):
 
 
 class Receipt(_Part):
-    """All of it."""
-
     format: int
     release: Annotated[str, StringConstraints(pattern=r"\Av[0-9a-z.]{1,30}\z")]
     target: Literal["cuda", "cpu"]

@@ -47,7 +47,6 @@ def vllm(version: str, image: str) -> tuple[Path, str]:
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of the installed distributions that matter."""
     names = {*_BUILDS, "torch", "triton", "flashinfer-python"}
     distributions = importlib.metadata.distributions()
     return {each.name: each.version for each in distributions if each.name in names}

@@ -50,7 +50,6 @@ class Job:
     mtp: int
 
     def __str__(self) -> str:
-        """Return the name of its result and its logs."""
         return f"{self.variant}-{self.cell}-k{self.mtp}"
 
 
@@ -69,7 +68,6 @@ class Servers:
     timing: threading.Lock = field(default_factory=threading.Lock)
 
     def started(self, job: Job) -> vllm_serve.Serving:
-        """Return how a job's server is started."""
         tree = str(self.scratch / job.variant)
         command = (sys.executable, "-m", vllm_serve.VLLM)
         if self.target == "cpu":

@@ -29,7 +29,6 @@ def orphaned(*_: Any) -> None:
 
 
 def main(parent: int, seconds: float, *program: str) -> int:
-    """Run the program, and return its status."""
     # The group gets these too, and the program decides what they mean.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: None)

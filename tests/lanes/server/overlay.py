@@ -68,5 +68,4 @@ def _copy(source: str, target: str) -> None:
 
 
 def sha256(path: Path) -> str | None:
-    """Return the sha256 of a file in hex; None for no file."""
     return files.sha256_file(path) if path.is_file() else None

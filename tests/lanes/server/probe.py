@@ -32,7 +32,6 @@ def tool(name: str, **properties: Any) -> dict[str, Any]:
 
 
 def written(name: str, **values: str) -> str:
-    """Return a call as Qwen3-Coder and later models write it."""
     parameters = "".join(
         f"<parameter={key}>\n{value}\n</parameter>\n" for key, value in values.items()
     )
@@ -65,7 +64,6 @@ class Case(NamedTuple):
 
 
 def file(name: str, content: str) -> Case:
-    """Return a case that writes a file."""
     text = written("write", path="a.md", content=content)
     return Case(name, text, "", [("write", {"path": "a.md", "content": content})])
 
@@ -163,7 +161,6 @@ def read(body: bytes, *, streamed: bool) -> Answer:
 
 
 def parsed(arguments: str) -> Any:
-    """Return arguments as JSON; None if they are none."""
     try:
         return json.loads(arguments)
     except ValueError:
@@ -222,7 +219,6 @@ def judge(server: Server, case: Case, streamed: bool) -> tuple[str, str, bytes]:
 
 
 def user(text: str, role: str = "user") -> dict[str, Any]:
-    """Return a message."""
     return {"type": "message", "role": role, "content": text}
 
 
@@ -268,7 +264,6 @@ def what_runs(server: Server, escapes: bool) -> list[str]:
 
 
 def main() -> int:
-    """Probe a server; the exit status."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("url", help="as http://127.0.0.1:8000, with or without /v1")
     parser.add_argument("--model", help="default: the first that it serves")

@@ -109,7 +109,6 @@ def key(case: Case, run: Run) -> str:
 
 
 def answers(checkpoint: Path) -> dict[str, tuple[int, ...]]:
-    """Return the tokens of a model's answers, by their keys."""
     read = json.loads((checkpoint / ANSWERS).read_text(encoding="utf-8"))
     return {name: tuple(tokens) for name, tokens in read.items()}
 
@@ -130,13 +129,11 @@ class Question:
     tokens: tuple[int, ...] = ()
 
     def __str__(self) -> str:
-        """Return the name of a request in a receipt."""
         budget = self.fields.get("thinking_token_budget")
         parts = (self.name, self.surface, self.streamed and "streamed", budget)
         return ", ".join(str(part) for part in parts if part)
 
     def body(self) -> dict[str, Any]:
-        """Return the request's body, in the surface's own form."""
         body: dict[str, Any] = SURFACES[self.surface].request(
             self.case, self.run.start, stream=self.streamed, model=MODEL_NAME
         )

@@ -128,7 +128,6 @@ def command(**given: Any) -> None:
 
 
 def _write(receipt: report.Receipt, out: Path, folders: Sequence[Path]) -> str:
-    """Write the receipt and its table; return the table."""
     text = report.text(receipt, *folders)
     table = report.table(json.loads(text))
     files.write_text(out / "receipt.json", text)

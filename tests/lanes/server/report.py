@@ -157,12 +157,10 @@ def _shared(receipt: Receipt) -> list[str]:
 
 
 def columns(target: str) -> tuple[str, ...]:
-    """Return the heads of the table of servers."""
     return _ANSWERS if target == "cpu" else (*_ANSWERS, *_PACE)
 
 
 def rows(receipt: Receipt) -> list[list[str]]:
-    """Return a row for each server; stock before patched."""
     order = sorted(
         receipt["servers"],
         key=lambda s: (s["cell"], s["mtp"], s["variant"] == "patched"),

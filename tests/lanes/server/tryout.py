@@ -91,7 +91,6 @@ def command(mtp: int, serve: bool) -> None:
 
 
 def ask(running: vllm_serve.Server, asked: Question) -> bytes:
-    """Return the answer to a question, as its bytes."""
     url = running.url + chat.PATH
     return httpx.post(url, json=asked.body(), timeout=300).raise_for_status().content
 

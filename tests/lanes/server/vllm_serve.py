@@ -86,7 +86,6 @@ class Server:
     process: subprocess.Popen[bytes]
 
     def healthy(self) -> bool:
-        """Return whether ``/health`` answers 200."""
         with contextlib.suppress(httpx.HTTPError):
             return (
                 self.process.poll() is None
@@ -104,7 +103,6 @@ class Server:
         return [round(count / drafts, 4) for count in by_position]
 
     def total(self, name: str) -> float:
-        """Return a metric, of all engines."""
         return sum(value for _, value in self._samples(name))
 
     def cache(self) -> dict[str, str]:
@@ -150,7 +148,6 @@ class Server:
         return next(iter([*raised, *filter(None, lines[::-1])]), "it said nothing")
 
     def where_to_look(self) -> str:
-        """Return its log, and how that ends."""
         last = self._lines()[-_LAST_LINES:]
         return "\n".join([f"its log is {self.log}; it ends with", *last])
 
@@ -255,7 +252,6 @@ def running(
 
 
 def _wait(server: Server) -> None:
-    """Wait until a server is healthy, or can no longer be."""
     for waited in range(START_SECONDS):
         if server.healthy():
             return

@@ -28,7 +28,63 @@ from patchset.release import Release, releases
 from peers import table as peers_table
 from prefix_cache import table as prefix_cache_table
 from server import check as receipts
-from tables import picture, series
+from tables import series
+
+#: What a column counts: its heading, and the harms of the suite.
+FAULTS = {
+    "something ran unasked": ("ran",),
+    "wrong values": ("bytes",),
+    "calls lost": ("lost",),
+    "text lost or misplaced": ("text",),
+}
+_LEFT, _TOP, _CELL, _ROW = 76, 64, 74, 26
+
+
+def draw(releases: list[Release]) -> str:
+    """Return the picture of the releases that have a row of stock and one of patched.
+
+    A cell is the share of adversarial responses at k = 5 whose worst harm it is.
+    """
+    shown = [
+        release
+        for release in releases
+        if set(results.KINDS) <= set(results.read(conformance_table.LANE, release.name))
+    ]
+    width = _LEFT + 2 * _CELL * len(FAULTS) + 4
+    height = _TOP + _ROW * len(shown) + 4
+    lines = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
+        f'font-family="sans-serif" font-size="12" text-anchor="middle">',
+        f'<rect width="{width}" height="{height}" fill="white"/>',
+    ]
+    for column, (fault, harms) in enumerate(FAULTS.items()):
+        x = _LEFT + 2 * _CELL * column
+        lines.append(f'<text x="{x + _CELL}" y="22" font-weight="bold">{fault}</text>')
+        for side, kind in enumerate(results.KINDS):
+            middle = x + _CELL * side + _CELL // 2
+            lines.append(f'<text x="{middle}" y="48">{kind}</text>')
+            for row, release in enumerate(shown):
+                share = conformance_table.share(release, kind, harms)
+                y = _TOP + _ROW * row
+                box = f'x="{x + _CELL * side + 1}" y="{y}" width="{_CELL - 2}"'
+                fill = _colour(share)
+                lines.append(f'<rect {box} height="{_ROW - 2}" fill="{fill}"/>')
+                lines.append(f'<text x="{middle}" y="{y + 16}">{share}</text>')
+    for row, release in enumerate(shown):
+        y = _TOP + _ROW * row + 16
+        lines.append(f'<text x="{_LEFT // 2}" y="{y}">{release.name}</text>')
+    return "\n".join([*lines, "</svg>"]) + "\n"
+
+
+def _colour(share: str) -> str:
+    """Return green for none, else red, the deeper the more; grey if it was not run."""
+    number, _, unit = share.partition(" ")
+    if unit != "%":
+        return "#dddddd"
+    if number == "0":
+        return "#9fd8a4"
+    return f"hsl(6, 85%, {max(55, 88 - int(number))}%)"
+
 
 #: The suite version of each lane that keeps rows.
 SUITES = {
@@ -40,7 +96,7 @@ SUITES = {
     grammars.LANE: grammars.SUITE_VERSION,
     history.LANE: history.SUITE_VERSION,
     "peers": peers.SUITE_VERSION,
-    **{lane.name: lane.suite for lane in judges.LANES},
+    **judges.LANES,
 }
 
 #: The newest release of each kind of parser.
@@ -97,8 +153,6 @@ def _taken(runs: list[tuple[str, list[str]]]) -> str:
 
 def _ordinary(run: results.Cell) -> str:
     """Return wrong answers of BFCL's at k = 5."""
-    if not run:
-        return results.NOT_RUN
     return f"{run['possible'] - run['right']['k=5']} of {run['possible']}"
 
 
@@ -126,7 +180,6 @@ TABLES: dict[str, Callable[[list[Release]], str]] = {
 
 
 def page(releases: list[Release]) -> str:
-    """Return all tables, each below its heading."""
     parts = [
         "# Tables\n\nMade by `nox -s tables`; [results](results.md) explains them.\n"
     ]
@@ -135,16 +188,15 @@ def page(releases: list[Release]) -> str:
 
 
 def readme(releases: list[Release]) -> str:
-    """Return the README with its summary made again."""
     text = (paths.project_root() / "README.md").read_text(encoding="utf-8")
-    return results.fill(text, {"summary": partial(summary_table, releases)})
+    return results.put(text, "table: summary", summary_table(releases))
 
 
 #: What is written of the results, below the project's root.
 DOCUMENTS = {
     Path("README.md"): readme,
     Path("docs/tables.md"): page,
-    Path("docs/faults.svg"): picture.draw,
+    Path("docs/faults.svg"): draw,
 }
 
 

@@ -87,7 +87,6 @@ def commands(release: Release) -> Iterator[tuple[str, str, Command]]:
         yield "rust", "stock", ("judges", "rust", name, "--results")
         for kind in results.KINDS:
             yield "history", kind, ("history", name, "--both", "--results")
-        for kind in results.KINDS:
             yield "peers", kind, ("peers", name, "--results")
     if name == model.RELEASE:
         arguments = ("--target", "cpu", "--all", "--seconds", "28800", "--results")
@@ -107,7 +106,6 @@ def is_missing(lane: str, release: Release, row: str) -> bool:
 
 
 def _missing(asked: list[tuple[str, Release, str, Command]]) -> list[Command]:
-    """Return the commands, each once, whose rows are missing."""
     return list(dict.fromkeys(each[3] for each in asked if is_missing(*each[:3])))
 
 

@@ -28,7 +28,6 @@ _outcomes: dict[str, str] = {}
 
 
 def _prepare() -> None:
-    """Prepare what must be so before the tree's own conftest imports vLLM."""
     use_cpu_platform()
     import vllm.distributed
 
@@ -55,7 +54,6 @@ _prepare()
 def pytest_collection_modifyitems(
     config: pytest.Config, items: list[pytest.Item]
 ) -> None:
-    """Leave out what needs a server."""
     left = [
         item
         for item in items
@@ -80,7 +78,6 @@ def pytest_collectreport(report: pytest.CollectReport) -> None:
 
 
 def pytest_sessionfinish() -> None:
-    """Write the outcomes where the runner reads them."""
     Path(os.environ["UPSTREAM_OUTCOMES"]).write_text(
         json.dumps(_outcomes), encoding="utf-8"
     )

@@ -35,7 +35,6 @@ def schema(tool: Any) -> dict[str, Any]:
 
 
 def openai_agents(run: Run) -> str:
-    """Ask by the OpenAI Agents SDK."""
     import agents
     from openai import AsyncOpenAI
 
@@ -63,7 +62,6 @@ def openai_agents(run: Run) -> str:
 
 
 def langchain(run: Run) -> str:
-    """Ask by LangChain's agent with langchain-openai."""
     from langchain.agents import create_agent
     from langchain_openai import ChatOpenAI
 
@@ -83,7 +81,6 @@ def langchain(run: Run) -> str:
 
 
 def pydantic_ai(run: Run) -> str:
-    """Ask by Pydantic AI."""
     from pydantic_ai import Agent
     from pydantic_ai.models.anthropic import AnthropicModel
     from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
@@ -158,7 +155,6 @@ def litellm(run: Run) -> str:
 
 
 def llama_index(run: Run) -> str:
-    """Ask by LlamaIndex's agent."""
     from llama_index.core.agent.workflow import FunctionAgent
     from llama_index.llms.openai_like import OpenAILike
 

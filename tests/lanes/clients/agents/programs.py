@@ -159,7 +159,6 @@ class Pi(Client):
     """Its edits are a list."""
 
     def call(self, part: Part, folder: Path) -> Call:
-        """Return one edit."""
         if isinstance(part, Edit):
             edits = [{"oldText": part.old, "newText": part.new}]
             return Call("edit", {"path": str(folder / part.path), "edits": edits})

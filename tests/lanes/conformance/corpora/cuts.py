@@ -106,7 +106,6 @@ def _frame(call: Call, text: str, ended: bool) -> Iterator[tuple[int, int]]:
 
 
 def _opening(text: str) -> int:
-    """Return the length of what shows that a call begins."""
     match = _NEXT.match(text)
     assert match, text
     return match.end()

@@ -42,7 +42,6 @@ DONE = "\n\nThat is how it stands now."
 
 
 def documents() -> Iterator[tuple[str, str]]:
-    """Yield names and texts of the files."""
     root = paths.trees_dir(load().name) / "stock"
     for path in sorted(root.rglob("*")):
         if (

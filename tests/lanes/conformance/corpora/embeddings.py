@@ -39,8 +39,6 @@ def _around(before: str, behind: str, write: Way = canonical) -> Way:
 
 
 def _lines(prefix: str, before: str, behind: str, write: Way = canonical) -> Way:
-    """Return each line of the call behind a prefix."""
-
     def embed(call: Call) -> str:
         lines = [prefix + line for line in write(call).split("\n")]
         return before + "\n".join(lines) + behind
@@ -73,8 +71,6 @@ def _items(indent: str) -> Way:
 
 
 def _nested(inner: str, outer: str) -> Way:
-    """Return a call in a file of a call, each indented."""
-
     def embed(call: Call) -> str:
         content = f"See:\n{textwrap.indent(canonical(call), inner)}\nthere."
         file = Call("write", {"file_path": "inner.md", "content": content})
@@ -423,7 +419,6 @@ QUOTES = {
 
 
 def _ambiguity(way: str, place: str, kind: str) -> str:
-    """Return why another reading can be defended, if one can."""
     never_ends = "half a block" in way and "closers" not in way
     if never_ends and "behind" in place and kind != "declared":
         return "a block that never ends may claim the parameters behind it"

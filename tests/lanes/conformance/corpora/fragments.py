@@ -90,7 +90,6 @@ _CLOSERS = re.compile(r"(?:</parameter>\s*)?(?:</function>\s*)?(?:</tool_call>\s
 
 
 def fragments(document: str, most: int) -> Iterator[tuple[str, str]]:
-    """Yield lines i to j of a document, at most so many."""
     lines = document.split("\n")
     for first in range(len(lines)):
         for last in range(first + 1, min(first + most, len(lines)) + 1):

@@ -181,7 +181,6 @@ class Frame:
         self.parts.append(["\n", kind, f"<{kind}{given}>", name])
 
     def text(self) -> str:
-        """Return the output."""
         return "".join(gap + text for gap, _, text, _ in self.parts)
 
     def joints(self) -> Iterator[tuple[str, int]]:
@@ -194,7 +193,6 @@ class Frame:
                 yield f"{at}, {first} and {second}", at
 
     def insert(self, at: int, text: str, layout: str) -> None:
-        """Put a text before a part."""
         first, last = LAYOUTS[layout]
         is_end = self.parts[at][1] == "end"
         self.parts[at][0] = (first if at else "") + text + ("" if is_end else last)

@@ -25,7 +25,6 @@ ASK = "\n\nI have not run it. Shall I?"
 
 
 def _text(name: str, output: str, *quoted: Call, **more: Any) -> Case:
-    """Return an output whose calls are all quoted."""
     return make(name, output, (), quoted, content=output, **more)
 
 
@@ -38,7 +37,6 @@ def _thought(
     content: str = "",
     **more: object,
 ) -> Case:
-    """Return reasoning, and what comes behind it."""
     return make(
         name,
         f"{thought}\n</think>\n\n{answer}",
@@ -104,7 +102,6 @@ def examples() -> Iterator[Case]:
 
 
 def reasoning() -> Iterator[Case]:
-    """Yield calls and mentions in the reasoning."""
     real = (REAL,)
     rehearsals = {
         "canonical": f"I will call\n{write(REAL)}\nand look.",

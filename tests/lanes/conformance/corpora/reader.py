@@ -72,19 +72,17 @@ class Reader:
         read.finish = "tool_calls" if last == "CALL_END" else "stop"
         if case.end == "length":
             read.finish = "length"
-        read.close()
-        return read, order
+        return read.close(), order
 
 
-def _added(writer: Any, kind: str, text: str) -> str:
+def _added(writer: Any, kind: str, text: str) -> Any:
     """Return what an event within a call adds to the JSON text of its arguments."""
-    added: str = {
+    return {
         "PARAMETER": lambda: writer.begin_parameter(text),
         "VALUE": lambda: writer.value(text),
-        "VALUE_END": lambda: writer.end_value(),
-        "CALL_END": lambda: writer.end(),
+        "VALUE_END": writer.end_value,
+        "CALL_END": writer.end,
     }.get(kind, str)()
-    return added
 
 
 def alone(reader: Reader, cases: Iterable[Case], cuts: int) -> Iterator[dict[str, Any]]:

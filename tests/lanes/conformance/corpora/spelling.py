@@ -39,7 +39,6 @@ class Spelling:
         return "tool_call" not in self.opener + self.end
 
     def write(self, call: Call) -> str:
-        """Return the call in this spelling."""
         mark, closer = self.quote, "</parameter>"
         if self.behind_value:
             closer = f"{self.behind_value}{self.indent}{closer}"
@@ -139,5 +138,4 @@ EXAMPLE = "with neither tag and prose behind it: an example, or a bare call"
 
 
 def joined(calls: Iterable[Call], spelling: Spelling, separator: str) -> str:
-    """Return several calls, one behind the other."""
     return separator.join(spelling.write(call) for call in calls)

@@ -68,7 +68,6 @@ def use_cpu_platform() -> None:
 
 
 def argument_parser() -> Any:
-    """Return the release's own parser of ``vllm serve``'s command line."""
     try:
         from vllm.utils.argparse_utils import FlexibleArgumentParser
     except ImportError:
@@ -92,7 +91,6 @@ def argument_parser() -> Any:
 
 
 def arguments(folder: str, reasoning: str, extra: list[str]) -> Any:
-    """Return the server's parsed command line."""
     line = [
         "--model",
         folder,
@@ -180,7 +178,6 @@ async def build(
     extra: list[str],
     make_engine: Callable[[Any], Any] = _engine,
 ) -> Any:
-    """Return the ASGI application of the release on the path."""
     use_cpu_platform()
     args = arguments(folder, reasoning, extra)
     # In a thread, because the engine starts its output loop when it is made inside a

@@ -46,7 +46,6 @@ def script(
     end: str,
     stop: str | int,
 ) -> Script:
-    """Return what the engine says, in bursts of these widths."""
     bursts, at = [], 0
     for width in widths:
         bursts.append(("".join(texts[at : at + width]), tuple(ids[at : at + width])))

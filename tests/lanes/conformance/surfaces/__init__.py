@@ -12,5 +12,4 @@ from conformance.surfaces import chat, messages, responses
 
 
 def surfaces() -> dict[str, Any]:
-    """Return the surfaces by name."""
     return {m.NAME: m for m in (chat, responses, messages)}

@@ -13,7 +13,6 @@ PATH = "/v1/chat/completions"
 
 
 def request(case: Case, start: Start, *, stream: bool, model: str) -> dict[str, Any]:
-    """Return the request body."""
     body: dict[str, Any] = {
         "model": model,
         "messages": [{"role": "user", "content": prompt(case, start)}],
@@ -29,7 +28,6 @@ def request(case: Case, start: Start, *, stream: bool, model: str) -> dict[str, 
 
 
 def read_full(body: bytes) -> Reading:
-    """Return a response that was not streamed."""
     reading, document = Reading(), json.loads(body)
     choice = document["choices"][0]
     message = choice["message"]
@@ -46,12 +44,10 @@ def read_full(body: bytes) -> Reading:
         choice.get("finish_reason"),
         _stopped_by(choice),
     )
-    reading.close()
-    return reading
+    return reading.close()
 
 
 def read_stream(body: bytes) -> Reading:
-    """Return a streamed response: its chunks in order."""
     reading, finished, done, last_call, left = Reading(), False, False, -1, set()
     for _, data in sse(body):
         if done:
@@ -90,8 +86,7 @@ def read_stream(body: bytes) -> Reading:
                 reading.stopped_by = _stopped_by(choice)
     if not done:
         reading.breaks("terminal-event", "no [DONE]")
-    reading.close()
-    return reading
+    return reading.close()
 
 
 def _stopped_by(choice: dict[str, Any]) -> str:

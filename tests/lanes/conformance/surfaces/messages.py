@@ -29,7 +29,6 @@ _DELTA_OF = {
 
 
 def request(case: Case, start: Start, *, stream: bool, model: str) -> dict[str, Any]:
-    """Return the request body."""
     body: dict[str, Any] = {
         "model": model,
         "max_tokens": 100_000,
@@ -47,7 +46,6 @@ def request(case: Case, start: Start, *, stream: bool, model: str) -> dict[str, 
 
 
 def read_full(body: bytes) -> Reading:
-    """Return a response that was not streamed."""
     # A block's input is an object: a call that is cut has no honest form, and is left
     # out.
     reading, document = Reading(omits_cut=True), json.loads(body)
@@ -66,8 +64,7 @@ def read_full(body: bytes) -> Reading:
         document.get("stop_reason"), document.get("stop_reason")
     )
     reading.stopped_by = document.get("stop_sequence") or ""
-    reading.close()
-    return reading
+    return reading.close()
 
 
 def read_stream(body: bytes) -> Reading:
@@ -175,7 +172,6 @@ class _Blocks:
         return isinstance(index, int) and 0 <= index < len(self.blocks)
 
     def assemble(self, reading: Reading) -> None:
-        """Put the blocks into the reading."""
         for block in self.blocks:
             if block["type"] == "thinking":
                 reading.reasoning += block["said"]

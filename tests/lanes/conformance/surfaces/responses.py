@@ -32,7 +32,6 @@ _DONE = {
 
 
 def request(case: Case, start: Start, *, stream: bool, model: str) -> dict[str, Any]:
-    """Return the request body."""
     body: dict[str, Any] = {
         "model": model,
         "input": [{"role": "user", "content": prompt(case, start)}],
@@ -105,7 +104,6 @@ def _finish(reading: Reading, response: dict[str, Any]) -> None:
 
 
 def read_full(body: bytes) -> Reading:
-    """Return a response that was not streamed."""
     reading, document = Reading(), json.loads(body)
     for item in document["output"]:
         _item(reading, item)
@@ -115,8 +113,7 @@ def read_full(body: bytes) -> Reading:
         t.get("type") == "custom" for t in document.get("tools") or []
     )
     _finish(reading, document)
-    reading.close()
-    return reading
+    return reading.close()
 
 
 class _Items:
@@ -289,8 +286,7 @@ def read_stream(body: bytes) -> Reading:
     else:
         _same_output(reading, final, cut_custom=cut_custom)
         _finish(reading, final)
-    reading.close()
-    return reading
+    return reading.close()
 
 
 def _same_output(reading: Reading, final: dict[str, Any], *, cut_custom: bool) -> None:

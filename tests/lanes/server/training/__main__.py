@@ -25,7 +25,6 @@ _THREADS = 2
 
 
 def main(out: Path) -> None:
-    """Write the model, its answers, and how often its drafts are right."""
     transformers.utils.logging.set_verbosity_error()
     torch.set_num_threads(_THREADS)
     torch.manual_seed(_SEED)
@@ -75,7 +74,6 @@ def main(out: Path) -> None:
 
 
 def _write(file: Path, content: Any, indent: int | None = None) -> None:
-    """Write JSON without white space, or indented."""
     separators = None if indent else (",", ":")
     text = json.dumps(content, indent=indent, separators=separators, ensure_ascii=False)
     file.write_text(text + "\n", encoding="utf-8")
@@ -128,6 +126,4 @@ def _save(
     )
 
 
-if len(sys.argv) != 2 or sys.argv[1].startswith("-"):
-    sys.exit(__doc__)
 main(Path(sys.argv[1]))
