@@ -18,7 +18,7 @@ from patchset.errors import (
     PatchsetError,
 )
 from patchset.release import Arch, Artifact, Release, Target
-from patchset.series import edited, patched_files
+from patchset.series import patched_files
 from patchset.series import state as states
 from patchset.series.mail import MAIL, Patch
 from patchset.series.patched_files import Change
@@ -60,14 +60,8 @@ def patched_tree(release: Release, *, discard: bool = False) -> Path:
         made = states.read(tree, State)
         if not discard:
             refuse_work(release)
-        again = made and wanted.model_copy(
-            update={"head": made.head, "written": made.written}
-        )
-        if made and again and not discard and edited.only_modules(made, again):
-            head = edited.rewrite(tree, series)
-            console.note(f"when it is right: nox -s refresh -- {release.name} --all")
-            states.write(tree, again.model_copy(update={"head": head}))
-        elif discard or made is None or again != made:
+        again = made and wanted.model_copy(update={"head": made.head})
+        if discard or made is None or again != made:
             with console.step(f"apply {len(series.patches)} patches to {release.name}"):
                 _build(series, tree, stock, wanted, discard=discard)
     return tree
@@ -97,9 +91,8 @@ def _build(
     failure: PatchsetError | None = None
     with files.atomic_folder(tree) as temp:
         clone(stock, temp)
-        add_files(temp, series)
         try:
-            am(temp, series)
+            _apply(temp, series)
         except Stopped as stop:
             failure = _conflict(series, temp, stop, kept=True)
             own = len(series.modules)
@@ -152,50 +145,40 @@ class Stopped(Exception):
     words: str
 
 
-def am(tree: Path, series: Series) -> None:
-    """Apply the patches in order, one commit each.
+def _apply(tree: Path, series: Series) -> None:
+    """Commit our own modules, and each patch in order.
 
     Raises:
         Stopped: a patch does not fit; the tree has git's stopped ``am``.
     """
+    add_files(tree, series)
     epoch = series.release.source_date_epoch
     date = f"Date: {formatdate(epoch)}"
     mails = [
         MAIL + patch.mail(date, extra=((ENTRY, patch.name),))
         for patch in series.patches
     ]
-    am_mails(tree, "".join(mails).encode(), epoch)
+    am(tree, "".join(mails).encode(), epoch)
 
 
-def am_mails(tree: Path, mails: bytes, epoch: int, *options: str) -> None:
-    """Apply mails in order, as ``am`` does."""
-    if mails:
-        options += ("--keep-cr", "--keep-non-patch", "--whitespace=nowarn")
-        run_am(tree, epoch, *options, "--no-scissors", mails=mails)
-
-
-def run_am(tree: Path, epoch: int, *arguments: str, mails: bytes | None = None) -> None:
-    """Run ``git am``, on mails or as with --skip.
+def am(tree: Path, mails: bytes | None, epoch: int, *options: str) -> None:
+    """Apply mails in order, one commit each; without mails, go on as an option says.
 
     Raises:
         Stopped: a patch does not fit.
     """
-    done = git.attempt(tree, "am", *arguments, stdin=mails, epoch=epoch)
+    if mails == b"":
+        return
+    options += ("--keep-cr", "--keep-non-patch", "--whitespace=nowarn")
+    options += ("--no-scissors",)
+    done = git.attempt(tree, "am", *options, stdin=mails, epoch=epoch)
     if done.returncode:
         words = f"{done.stdout}\n{done.stderr}"
         error = git.failure(tree, ("am",), words)
-        number = stopped_at(tree)
-        if number is None or isinstance(error, NoSpaceError):
+        number = tree / ".git/rebase-apply/next"
+        if not number.is_file() or isinstance(error, NoSpaceError):
             raise error
-        raise Stopped(number, words)
-
-
-def stopped_at(tree: Path) -> int | None:
-    """Return the number of the patch, from 0, that a stopped ``am`` waits at."""
-    try:
-        return int((tree / ".git/rebase-apply/next").read_text(encoding="ascii")) - 1
-    except (OSError, ValueError):
-        return None
+        raise Stopped(int(number.read_text(encoding="ascii")) - 1, words)
 
 
 def stopped_message(tree: Path) -> tuple[str, str]:
@@ -264,9 +247,8 @@ def replayed(series: Series) -> Iterator[Path]:
         listing = ("--literal-pathspecs", "ls-files", "-z", "--", *series.modules)
         touched = git.run(tree, *listing, *named)
         git.run(tree, "checkout-index", "-z", "--stdin", stdin=touched)
-        add_files(tree, series)
         try:
-            am(tree, series)
+            _apply(tree, series)
         except Stopped as stop:
             raise _conflict(series, tree, stop, kept=False) from None
         yield tree

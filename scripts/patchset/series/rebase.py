@@ -16,7 +16,7 @@ from patchset.series import state as states
 from patchset.series.apply import (
     Stopped,
     add_files,
-    am_mails,
+    am,
     clone,
     patched_tree,
     refuse_work,
@@ -108,7 +108,7 @@ def _begin(new: Release, source: Release | None, tree: Path) -> None:
         )
         states.write(temp, made)
         try:
-            port(temp, new, patched, base)
+            am(temp, mails_of(patched, base), new.source_date_epoch, "--3way")
         except Stopped as stop:
             subject, _ = stopped_message(temp)
             places = ", ".join(unmerged(temp)) or tail(stop.words, 500)
@@ -128,15 +128,6 @@ def port_base(tree: Path, new: Release, series: Series, patched: Path) -> str:
     git.run(tree, *fetch, str(patched), "HEAD")
     add_files(tree, replace(series, release=new))
     return git.text(patched, "rev-parse", f"HEAD~{len(series.patches)}")
-
-
-def port(tree: Path, new: Release, patched: Path, base: str) -> None:
-    """Merge the commits of a patched tree.
-
-    Raises:
-        Stopped: a patch conflicts.
-    """
-    am_mails(tree, mails_of(patched, base), new.source_date_epoch, "--3way")
 
 
 def unmerged(tree: Path) -> list[str]:
