@@ -16,9 +16,9 @@ from patchset.series.apply import (
     patched_tree,
     stopped_message,
 )
+from patchset.series.commits import mails_of
 from patchset.series.mail import Patch
 from patchset.series.read import Series, read_series
-from patchset.series.commits import mails_of
 from patchset.series.rebase import port_base, unmerged
 from patchset.series.state import STOCK_REF
 from patchset.series.stock_tree import stock_tree
@@ -119,7 +119,6 @@ def _proofs(work: Path, series: Series, merged: list[Patch]) -> list[str]:
 
 
 def _newest() -> str:
-    """Return vLLM's newest final release on the index that has a source archive."""
     offered = pin.sdists(index.Index().files(pin.PROJECT))
     final = [v for v in offered if not (v.is_prerelease or v.is_postrelease)]
     if not final:
@@ -131,7 +130,6 @@ def _newest() -> str:
 
 
 def _stock(target: str, place: Path, remote: str) -> tuple[str, Path]:
-    """Return the name of a source, and the source as a repository of one commit."""
     if _RELEASE.fullmatch(target):
         name = pin.full_name(target)
         file = pin.file(name)

@@ -404,12 +404,6 @@ def test_a_broken_sparse_map_is_said_with_the_archives_name(
         unpack.sdist(file, target)
 
 
-def test_a_fifo_is_no_archive(target: Path) -> None:
-    os.mkfifo(target / "pipe.tar.gz")
-    with pytest.raises(PatchsetError, match="not a regular file"):
-        unpack.sdist(target / "pipe.tar.gz", target)
-
-
 SHA = "0" * 64
 
 

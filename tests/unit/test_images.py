@@ -588,23 +588,13 @@ def test_the_base_is_made_once_from_the_same_recipe(
     assert "libtcmalloc-minimal4" in included and "ibverbs" not in included
 
 
-def test_a_disk_that_is_too_small_is_refused_with_headroom(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_disk_that_is_too_small_is_refused_with_headroom(tmp_path: Path) -> None:
     free = shutil.disk_usage(tmp_path).free
     files.need_space({tmp_path / "not" / "there": free / 2})
     with pytest.raises(NoSpaceError, match="headroom included"):
         files.need_space({tmp_path: free * 0.99})
-    monkeypatch.setenv("PATCHSET_BUILD_DIR", str(tmp_path / "build"))
-    monkeypatch.setenv("PATCHSET_DOWNLOADS", str(tmp_path / "downloads"))
-    for name, way in (
-        ("build", "PATCHSET_BUILD_DIR"),
-        ("downloads", "PATCHSET_DOWNLOADS"),
-        ("store", "graphroot"),
-    ):
-        with pytest.raises(NoSpaceError) as caught:  # two folders on one disk
-            files.need_space({tmp_path / name: free * 0.6, tmp_path / "x": free * 0.6})
-        assert way in (caught.value.hint or "")
+    with pytest.raises(NoSpaceError):  # two folders on one disk
+        files.need_space({tmp_path / "a": free * 0.6, tmp_path / "b": free * 0.6})
 
 
 SLEEP = f"7{os.getpid():07}"

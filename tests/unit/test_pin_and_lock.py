@@ -298,23 +298,6 @@ def test_a_lock_that_somebody_edited_is_refused(
         lock.read(pinned, "cuda", "x86_64")
 
 
-def test_a_wheel_with_odd_metadata_ends_in_a_message(
-    index: PackageIndex, project: Project
-) -> None:
-    metadata = b"Requires-Dist: torch==2.5.\xff\n"
-    index.files[BEST] = zipped({"vllm-1.3.0.dist-info/METADATA": metadata})
-    project.run("pin", "v1.3.0")
-    message = project.run("lock", "v1.3.0", status=1).stderr
-    assert "no METADATA that can be read" in message
-
-
-@pytest.mark.parametrize("name", ["latest", "v1.2", "V1.2.0", "1.2", "v1"])
-def test_a_name_that_is_nearly_a_release(project: Project, name: str) -> None:
-    said = project.run("apply", name, status=2).stderr
-    assert f"unknown release {name}\n" in said and "did you mean v1.2.0?" in said
-    assert "did you mean" not in project.run("apply", "v1.20", status=2).stderr
-
-
 @pytest.mark.parametrize("commit", ["0ab", "0" * 5000])
 def test_a_pin_that_no_command_could_read_is_not_written(
     index: PackageIndex, project: Project, commit: str

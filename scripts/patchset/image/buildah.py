@@ -34,10 +34,13 @@ def build(
     # offline.
     isolation = os.environ.get("BUILDAH_ISOLATION", "chroot")
     network = "host" if isolation == "chroot" else "none"
-    argv = ["buildah", "bud", "--isolation", isolation, "--network", network]
-    argv += ["--layers", "--format", "oci", "--pull=false", "--http-proxy=false"]
-    argv += ["--timestamp", str(epoch), f"--build-arg=SOURCE_DATE_EPOCH={epoch}"]
-    argv += [*options, "--tag", tag, str(context)]
+    argv = [
+        *("buildah", "bud", "--isolation", isolation, "--network", network),
+        *("--layers", "--format", "oci", "--pull=false", "--http-proxy=false"),
+        *("--timestamp", str(epoch), f"--build-arg=SOURCE_DATE_EPOCH={epoch}"),
+        *options,
+        *("--tag", tag, str(context)),
+    ]
     files.write_text(folder / _JOURNAL, "\n".join(_containers()))
     with console.step(f"build {tag}"), files.scratch(folder) as scratch:
         env = {**os.environ, "TMPDIR": str(scratch)}
@@ -85,7 +88,6 @@ def clean(folder: Path) -> None:
 
 
 def _containers() -> dict[str, str]:
-    """Return the working containers, with the image each is made from."""
     form = "{{.ContainerID}} {{.ImageName}}"
     said = output("buildah", "containers", "--all", "--notruncate", "--format", form)
     rows = (line.partition(" ") for line in (said or "").splitlines())

@@ -88,7 +88,6 @@ def _sha256(digest: str) -> list[HashType]:
 
 
 def _package(name: str, version: str, sha256: str, ref: str | None = None) -> Component:
-    """Return a package of the package index."""
     return Component(
         name=name,
         version=version,
@@ -99,7 +98,6 @@ def _package(name: str, version: str, sha256: str, ref: str | None = None) -> Co
 
 
 def _vllm(patched: PatchedRelease, arch: Arch, wheel: Path) -> Component:
-    """Return the patched vLLM, with its ancestor and each patch."""
     release, root = patched.pin, paths.patches_dir()
     official = patched.wheel(arch)
     ancestor = _package(official.project, release.version, official.sha256)

@@ -48,7 +48,6 @@ def artifact(pinned: Artifact, advance: Callable[[int], None] | None = None) -> 
 
 
 def _download(pinned: Artifact, part: Path, advance: Callable[[int], None]) -> None:
-    """Fill ``part`` with the pinned content, resuming after a failure."""
     index = Index()
     failure = ""
     for attempt in range(TRIES):

@@ -21,9 +21,7 @@ from patchset.release import Arch, Artifact, Release, Target
 from patchset.series import patched_files
 from patchset.series import state as states
 from patchset.series.mail import MAIL, Patch
-from patchset.series.patched_files import Change
 from patchset.series.read import MERGED, MODULES, SERIES, Series, read_series
-from patchset.series.state import BRANCH, STOCK_REF, State
 from patchset.series.stock_tree import stock_tree
 
 #: The trailer that ties a commit of a tree to its line in the series.
@@ -50,14 +48,14 @@ def patched_tree(release: Release, *, discard: bool = False) -> Path:
     tree = tree_of(release)
     with files.lock(tree):
         head = git.text(stock, "rev-parse", "HEAD")
-        wanted = State(
+        wanted = states.State(
             head=head,  # known when it is made
             stock=head,
             inputs=series.inputs,
             applied=series.entries,
             pinned=patched_files.read(release),
         )
-        made = states.read(tree, State)
+        made = states.read(tree, states.State)
         if not discard:
             refuse_work(release)
         again = made and wanted.model_copy(update={"head": made.head})
@@ -70,10 +68,10 @@ def patched_tree(release: Release, *, discard: bool = False) -> Path:
 def refuse_work(release: Release) -> None:
     """Refuse a patched tree with work in it that its state does not explain."""
     tree = tree_of(release)
-    if work := states.work_in(tree, states.read(tree, State)):
+    if work := states.work_in(tree, states.read(tree, states.State)):
         raise PatchsetError(
             f"the patched tree {tree} holds work that no diff has: {work}",
-            f"commit it on {BRANCH} and keep it with nox -s refresh -- "
+            f"commit it on {states.BRANCH} and keep it with nox -s refresh -- "
             f"{release.name}; git push takes branches and notes elsewhere; "
             f"nox -s apply -- {release.name} --discard throws all of it away",
         )
@@ -83,7 +81,7 @@ def _build(
     series: Series,
     tree: Path,
     stock: Path,
-    made_of: State,
+    made_of: states.State,
     *,
     discard: bool,
 ) -> None:
@@ -100,7 +98,7 @@ def _build(
             update: dict[str, Any] = {"applied": applied, "stopped": True}
             made_of = made_of.model_copy(update=update)
         else:
-            made = changes_between(temp, STOCK_REF, "HEAD")
+            made = changes_between(temp, states.STOCK_REF, "HEAD")
             if series.entries:  # an empty one is to be replaced by a rebase
                 patched_files.check(series.release, patched_files.sums_of(made))
         head = git.text(temp, "rev-parse", "HEAD")
@@ -115,7 +113,7 @@ def clone(stock: Path, folder: Path) -> None:
     """Make a tree on top of a stock tree; objects are hard links where they can be."""
     git.run(folder, "clone", "--quiet", "--no-tags", str(stock), ".")
     git.run(folder, "remote", "remove", "origin")
-    git.run(folder, "update-ref", STOCK_REF, "HEAD")
+    git.run(folder, "update-ref", states.STOCK_REF, "HEAD")
 
 
 def add_files(tree: Path, series: Series) -> None:
@@ -256,21 +254,21 @@ def replayed(series: Series) -> Iterator[Path]:
 
 def borrow(tree: Path, other: Path, commit: str) -> None:
     """Make a tree on a commit of another one, with its objects and without files."""
-    git.run(tree, "init", "--quiet", f"--initial-branch={BRANCH}", ".")
+    git.run(tree, "init", "--quiet", f"--initial-branch={states.BRANCH}", ".")
     alternates = tree / ".git/objects/info/alternates"
     alternates.write_bytes(os.fsencode(other.absolute() / ".git/objects") + b"\n")
-    for name in ("HEAD", STOCK_REF):
+    for name in ("HEAD", states.STOCK_REF):
         git.run(tree, "update-ref", name, git.text(other, "rev-parse", commit))
     git.run(tree, "read-tree", "HEAD")
 
 
-def computed(series: Series) -> list[Change]:
+def computed(series: Series) -> list[patched_files.Change]:
     """Return the changes that a series makes, from its diffs alone."""
     with replayed(series) as tree:
-        return changes_between(tree, STOCK_REF, "HEAD")
+        return changes_between(tree, states.STOCK_REF, "HEAD")
 
 
-def changes(release: Release) -> list[Change]:
+def changes(release: Release) -> list[patched_files.Change]:
     """Return the changes that the series of a release makes, sorted by path.
 
     Raises:
@@ -282,7 +280,9 @@ def changes(release: Release) -> list[Change]:
     return found
 
 
-def changes_between(repository: Path, before: str, after: str) -> list[Change]:
+def changes_between(
+    repository: Path, before: str, after: str
+) -> list[patched_files.Change]:
     """Return the differences of two commits, sorted by path."""
     command = ("diff-tree", "-r", "-z", "--no-renames", before, after)
     listing = git.run(repository, *command).decode().split("\0")
@@ -298,7 +298,7 @@ def changes_between(repository: Path, before: str, after: str) -> list[Change]:
             None if status == "D" else git.run(repository, "cat-file", "blob", new)
         )
         mode_bits = 0o755 if mode == "100755" else 0o644
-        found.append(Change(path, stock, content, mode_bits))
+        found.append(patched_files.Change(path, stock, content, mode_bits))
     return sorted(found, key=lambda change: change.path)
 
 
@@ -329,6 +329,6 @@ class PatchedRelease:
         return patched_files.sha256(self.pin)
 
     @cached_property
-    def changes(self) -> list[Change]:
+    def changes(self) -> list[patched_files.Change]:
         """The files that the series changes, sorted by path."""
         return changes(self.pin)

@@ -72,8 +72,6 @@ def updated(release: Release, entries: Sequence[str]) -> Listing:
 
 
 class _Neighbours:
-    """The releases before and after one."""
-
     def __init__(self, name: str) -> None:
         self.name = name
         names = sorted({*release_names(), name}, key=version)

@@ -27,7 +27,6 @@ from patchset.series.apply import (
 from patchset.series.commits import mails_of
 from patchset.series.read import Series, read_series
 from patchset.series.refresh import Outcome, refresh
-from patchset.series.state import Port, State
 from patchset.series.stock_tree import stock_tree
 
 #: Packs objects as they are: to compress them takes longer than all the rest.
@@ -54,7 +53,7 @@ def rebase(
     new = load(full)
     tree = tree_of(new)
     with files.lock(tree):
-        made = states.read(tree, State)
+        made = states.read(tree, states.State)
         if made is None or made.port is None:
             _begin(new, load(old) if old else nearest(full), tree)
         elif old and made.port.source != load(old).name:
@@ -99,12 +98,12 @@ def _begin(new: Release, source: Release | None, tree: Path) -> None:
         clone(stock, temp)
         base = port_base(temp, new, series, patched)
         commits = f"{base}..{git.text(patched, 'rev-parse', 'HEAD')}"
-        made = State(
+        made = states.State(
             head=git.text(temp, "rev-parse", "HEAD"),
             stock=git.text(stock, "rev-parse", "HEAD"),
             inputs=read_series(new).inputs,
             applied=[],
-            port=Port.model_validate({"from": source.name, "range": commits}),
+            port=states.Port.model_validate({"from": source.name, "range": commits}),
         )
         states.write(temp, made)
         try:

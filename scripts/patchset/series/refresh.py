@@ -23,7 +23,6 @@ from patchset.series.read import (
     content_of,
     read_series,
 )
-from patchset.series.state import BRANCH, STOCK_REF, Port, State, other_branch
 from patchset.series.stock_tree import stock_tree
 from patchset.series.variants import written
 
@@ -49,7 +48,7 @@ def refresh(release: Release, *, everything: bool = False) -> Outcome:
     outcome = Outcome()
     tree = tree_of(release)
     with files.lock(tree):
-        state = states.read(tree, State)
+        state = states.read(tree, states.State)
         if tree.exists() and state is None:
             raise PatchsetError(
                 f"{tree} has no stamp, or one of another version of this tool",
@@ -62,9 +61,9 @@ def refresh(release: Release, *, everything: bool = False) -> Outcome:
         _generate(release, outcome, everything)
         if made and state:
             if release.name not in outcome.broken:
-                wanted = changes_between(tree, STOCK_REF, "HEAD")
+                wanted = changes_between(tree, states.STOCK_REF, "HEAD")
                 patched_files.check(release, patched_files.sums_of(wanted))
-            now = State(
+            now = states.State(
                 head=git.text(tree, "rev-parse", "HEAD"),
                 stock=state.stock,
                 inputs=read_series(release).inputs,
@@ -106,7 +105,7 @@ def _generate(release: Release, outcome: Outcome, everything: bool) -> None:
             outcome.lines.append(f"wrote {other.name}/{place.name}")
 
 
-def _holds_commits(release: Release, tree: Path, state: State) -> bool:
+def _holds_commits(release: Release, tree: Path, state: states.State) -> bool:
     """Return whether a tree has commits to write back; refuse one that is not ready."""
     for what, place in (("am", "rebase-apply"), ("rebase", "rebase-merge")):
         if (tree / ".git" / place).exists():
@@ -119,10 +118,10 @@ def _holds_commits(release: Release, tree: Path, state: State) -> bool:
             f"{tree} has changes that are not committed",
             "git commit --amend, or a commit of their own",
         )
-    if branch := other_branch(tree):
+    if branch := states.other_branch(tree):
         raise PatchsetError(
-            f"{tree} is on {branch}; only {BRANCH} is written back",
-            f"git switch {BRANCH}, then git merge --ff-only or git cherry-pick",
+            f"{tree} is on {branch}; only {states.BRANCH} is written back",
+            f"git switch {states.BRANCH}, then git merge --ff-only or git cherry-pick",
         )
     if state.port and git.text(stock_tree(release), "rev-parse", "HEAD") != state.stock:
         raise PatchsetError(
@@ -133,8 +132,9 @@ def _holds_commits(release: Release, tree: Path, state: State) -> bool:
     return bool(state.port) or state.stopped or not same
 
 
-def _save(release: Release, tree: Path, state: State, outcome: Outcome) -> Series:
-    """Write the tree's commits into ``patches/``."""
+def _save(
+    release: Release, tree: Path, state: states.State, outcome: Outcome
+) -> Series:
     found = read_commits(tree)
     if not found.patches:
         raise PatchsetError(
@@ -214,7 +214,7 @@ def _changed(
 
 
 def _ported(
-    release: Release, tree: Path, state: State, port: Port, made: Series
+    release: Release, tree: Path, state: states.State, port: states.Port, made: Series
 ) -> tuple[dict[str, str], list[str]]:
     """Return a mark for each patch that is gone, and git's comparison of both."""
     names = {patch.name for patch in made.patches}

@@ -7,7 +7,6 @@ from patchset import console, files, git, paths
 from patchset.errors import PatchsetError
 from patchset.release import Release
 from patchset.series import state
-from patchset.series.state import BRANCH, StockState
 
 
 def stock_tree(release: Release) -> Path:
@@ -29,20 +28,20 @@ def stock_tree(release: Release) -> Path:
             with console.step(f"unpack {release.sdist.file}"):
                 unpack.sdist(archive, temp)
             with console.step(f"commit the stock tree of {release.name}"):
-                git.run(temp, "init", "--quiet", f"--initial-branch={BRANCH}")
+                git.run(temp, "init", "--quiet", f"--initial-branch={state.BRANCH}")
                 git.run(temp, "add", "--all", "--force")
                 commit = ("commit", "--quiet", "--no-verify", "-m")
                 message = f"stock {release.name}"
                 git.run(temp, *commit, message, epoch=release.source_date_epoch)
             head = git.text(temp, "rev-parse", "HEAD")
-            made = StockState(head=head, sdist=source[0], sha256=source[1])
+            made = state.StockState(head=head, sdist=source[0], sha256=source[1])
             state.write(temp, made)
     return tree
 
 
-def _refuse_changes(tree: Path) -> StockState | None:
+def _refuse_changes(tree: Path) -> state.StockState | None:
     """Refuse a stock tree that is not as it was made; else its state."""
-    made = state.read(tree, StockState)
+    made = state.read(tree, state.StockState)
     if work := state.work_in(tree, made):
         raise PatchsetError(
             f"the stock tree {tree} was changed: {work}",

@@ -111,7 +111,6 @@ def _least(
 
 
 def _sharing(release: Release, name: str, file: Path) -> list[Release]:
-    """Return the releases that take a patch by the same file, and this one."""
     taking = [line for line in lines() if line.entry == name]
     return [
         other
@@ -142,7 +141,6 @@ def _same(side: _Side, text: str, own: _Side, goal: str) -> bool:
 def _side(
     index: Path, tree: Path, commit: str, before: Sequence[Patch], stored: str
 ) -> _Side:
-    """Return a commit, with patches on it, as the place of another patch."""
     index.mkdir(parents=True)
     borrow(index, tree, commit)
     for patch in before:

@@ -18,7 +18,6 @@ from uv import find_uv_bin
 from patchset import console, files, git, paths, process
 from patchset.errors import PatchsetError, UsageError
 from patchset.inputs import fetch, lock
-from patchset.inputs.lock import Locked
 from patchset.release import Arch, Release
 from patchset.series.apply import PatchedRelease, patched_tree
 from patchset.wheel import overlay
@@ -129,7 +128,7 @@ def cutlass_headers(stock: Wheel, folder: Path) -> Path:
     return folder
 
 
-def toolchain(packages: list[Locked]) -> Path:
+def toolchain(packages: list[lock.Locked]) -> Path:
     """Return the Python of the locked toolchain, installed if it is not there yet."""
     sums = sorted(package.wheel.sha256 for package in packages)
     digest = hashlib.sha256("\n".join(sums).encode()).hexdigest()[:12]
