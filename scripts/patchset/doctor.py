@@ -92,8 +92,10 @@ def wrapped(plugin: Path) -> dict[str, dict[str, str]]:
     """Return the sums of the files that the plugin wraps, for each release that it
     knows.
     """
-    lists = sorted((plugin.parent / PLUGIN).glob("v*.sha256"))
-    return {file.stem: _sums(file) for file in lists}
+    return {
+        file.stem: _sums(file)
+        for file in sorted((plugin.parent / PLUGIN).glob("v*.sha256"))
+    }
 
 
 def check_plugin(site: Path, release: str, plugin: Path) -> Iterator[Check]:
@@ -124,8 +126,7 @@ def check_shadows(site: Path, files: Iterable[str]) -> Iterator[Check]:
     modules = {_TOP}
     for path in map(Path, files):
         if path.suffix == ".py":
-            packages = (up / _TOP.name for up in path.parents if up.name)
-            modules |= {path, *packages}
+            modules |= {path, *(up / _TOP.name for up in path.parents if up.name)}
     for module in sorted(modules):
         place = module.parent if module.stem == "__init__" else module
         if module == _TOP:

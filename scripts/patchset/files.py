@@ -16,7 +16,7 @@ from patchset import console
 from patchset.errors import NoSpaceError
 
 #: What a full disk, or a full quota, is called.
-NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
+_NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 
 #: Temporary names start so.
 TEMP_PREFIX = ".tmp-"
@@ -81,7 +81,7 @@ def _unfinished(path: Path) -> Iterator[Path]:
     Deletes what killed runs left of the same name.
     """
     made = path.parent / f"{TEMP_PREFIX}{secrets.token_hex(4)}-{path.name}"
-    with explain_full_disk(path), contextlib.ExitStack() as held:
+    with contextlib.ExitStack() as held:
         path.parent.mkdir(parents=True, exist_ok=True)
         held.callback(shutil.rmtree, made, ignore_errors=True)
         with _held(path.parent, fcntl.LOCK_EX):  # until others see that it is held
@@ -165,24 +165,10 @@ def _sync(file: Path) -> None:
         os.fsync(opened.fileno())
 
 
-@contextlib.contextmanager
-def explain_full_disk(path: Path) -> Iterator[None]:
-    """Turn "no space left" into an error that says where and what to do."""
-    try:
-        yield
-    except OSError as error:
-        # What copytree raises has no errno, only the text of each file's error.
-        if error.errno not in NO_SPACE and not (
-            isinstance(error, shutil.Error) and tells_of_no_space(str(error))
-        ):
-            raise
-        raise full_disk(path) from error
-
-
 def tells_of_no_space(words: str) -> bool:
     """Return whether a program's words say that a disk is full."""
     # Go's programs, such as buildah, write it in small letters.
-    return any(os.strerror(number).lower() in words.lower() for number in NO_SPACE)
+    return any(os.strerror(number).lower() in words.lower() for number in _NO_SPACE)
 
 
 def full_disk(path: object) -> NoSpaceError:

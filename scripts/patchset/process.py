@@ -94,8 +94,7 @@ def run(
         pass_fds=tuple(files.locks_held),
     )
     try:
-        told = (prefix, tail, ended)
-        threading.Thread(target=_tell, args=told, daemon=True).start()
+        threading.Thread(target=_tell, args=(prefix, tail, ended), daemon=True).start()
         pipe = cast(io.BufferedReader, child.stdout)
         # Of a line that is written over, each state comes with its carriage return.
         for raw in io.TextIOWrapper(pipe, "utf-8", errors="replace", newline=""):

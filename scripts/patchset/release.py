@@ -159,8 +159,9 @@ def read_pin(file: Path) -> Release:
 def parse(text: str, file: Path) -> Release:
     """Check the text of a ``release.toml``."""
     try:
-        fields = tomllib.loads(text)
-        release = Release.model_validate({"name": file.parent.name, **fields})
+        release = Release.model_validate(
+            {"name": file.parent.name, **tomllib.loads(text)}
+        )
     except ValidationError as error:
         where = "; ".join(
             f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from conftest import (
-    OWN_MODULE,
     PARSER,
     REASON,
     Project,
@@ -15,10 +14,8 @@ from conftest import (
     git,
     lay,
     replaced,
-    saved_meanwhile,
 )
 from patchset.release import load
-from patchset.series import rebase
 from patchset.series.read import taken_proofs
 
 PROOF = '''\
@@ -92,16 +89,6 @@ def test_what_upstream_has_is_dropped_and_its_proof_must_pass_on_stock(
     assert taken_proofs(load("v1.3.0")) == [proof]
     assert taken_proofs(load("v1.2.0")) == []
     assert own.run("lint").stdout == ""
-
-
-def test_rebase_begins_over_no_work(
-    own: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    made = own.pin_next(PARSER)
-    own.run("apply", "v1.3.0")
-    saved_meanwhile(monkeypatch, rebase, made.patched / "notes")
-    assert "holds work" in own.run("rebase", "v1.3.0", status=1).stderr
-    assert (made.patched / "notes").read_text() == "an hour of work\n"
 
 
 @pytest.mark.parametrize("by", ["refresh", "rebase"])
@@ -219,17 +206,6 @@ def test_drift_runs_proofs_with_the_series_and_without(proved: Project) -> None:
     done = proved.run("drift", "v1.3.0", status=1).stdout
     assert "five may be dropped: its proofs pass on the stock source" in done
     assert "test_twenty.py is red with the series" in done
-
-
-def test_drift_finds_a_series_that_cannot_be_imported(proved: Project) -> None:
-    lay(proved.root / "patches", {OWN_MODULE: "from pkg.names import RENAMED\n"})
-    replaced(proved.series, "five ", f"{OWN_MODULE} v1.2.0\nfive ")
-    proved.run("refresh")
-    proof = proved.root / "tests/patches/test_five.py"
-    replaced(proof, "import os\n", "import os\nimport vllm.own\n")
-    proved.pin_next(PARSER)
-    done = proved.run("drift", "v1.3.0", status=1).stdout
-    assert "test_five.py is error with the series" in done
 
 
 def test_drift_takes_a_git_reference(proved: Project, tmp_path: Path) -> None:

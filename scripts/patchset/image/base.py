@@ -118,7 +118,11 @@ def check(base: Base, part: Part, patched: PatchedRelease, folder: Path) -> Path
         raise PatchsetError(
             f"the base has no /{info}", f"it is not vLLM {patched.pin.version}"
         )
-    stock = stock_sums(patched)
+    stock = {
+        f"{site}/{change.path}": overlay.sha256(change.stock)
+        for change in patched.changes
+        if overlay.inside_wheel(change.path) and change.stock is not None
+    }
     if wrong := [path for path, digest in stock.items() if found.get(path) != digest]:
         raise PatchsetError(
             "these files in the base image differ from vLLM "
@@ -126,16 +130,6 @@ def check(base: Base, part: Part, patched: PatchedRelease, folder: Path) -> Path
             "the patches were not made for them; use the release's official image",
         )
     return blobs
-
-
-def stock_sums(patched: PatchedRelease) -> dict[str, str]:
-    """Return the sha256 that a base's files must have, by path below its root."""
-    site = layers.SITES[patched.target]
-    return {
-        f"{site}/{change.path}": overlay.sha256(change.stock) or ""
-        for change in patched.changes
-        if overlay.inside_wheel(change.path) and change.stock is not None
-    }
 
 
 def _kept(patched: PatchedRelease, part: Part) -> Path:

@@ -3,13 +3,12 @@
 
 import json
 import os
-import shutil
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
 from patchset import console, files, process
-from patchset.errors import MissingToolError, PatchsetError
+from patchset.errors import MissingToolError
 
 #: Beside a context that is built: the working containers that were there before.
 _JOURNAL = ".containers"
@@ -98,24 +97,18 @@ def storage() -> Path:
     """Return the folder in which images are kept.
 
     Raises:
-        MissingToolError: buildah is not installed, or does not work here.
+        MissingToolError: neither buildah nor podman works here.
     """
-    argv = ["buildah", "info", "--format", "{{.store.GraphRoot}}"]
-    if shutil.which("buildah") is None:
-        argv = ["podman", "info", "--format", "{{.Store.GraphRoot}}"]
-    try:
-        done = subprocess.run(argv, capture_output=True, text=True, timeout=60)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise MissingToolError(
-            f"{argv[0]} does not work here: {error}",
-            "install it: sudo apt-get install buildah",
-        ) from error
-    if done.returncode or not done.stdout.strip():
-        raise PatchsetError(
-            f"{argv[0]} does not work here: {process.end_of(done.stderr)}",
-            f"{argv[0]} info must work; see what it says",
-        )
-    return Path(done.stdout.strip())
+    for program, form in (
+        ("buildah", "{{.store.GraphRoot}}"),
+        ("podman", "{{.Store.GraphRoot}}"),
+    ):
+        if place := output(program, "info", "--format", form):
+            return Path(place)
+    raise MissingToolError(
+        "buildah does not work here",
+        "install it (sudo apt-get install buildah), or see what buildah info says",
+    )
 
 
 def output(*argv: str) -> str | None:

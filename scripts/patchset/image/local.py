@@ -90,11 +90,7 @@ def build(patched: PatchedRelease, reference: skopeo.Reference | None) -> Path:
             f"{base.name} is for {has}, not for this machine's {GOARCH[arch]}",
             "choose another base, or build on such a machine",
         )
-    return _thin(patched, base, found[0])
-
-
-def _thin(patched: PatchedRelease, base: bases.Base, part: layout.Part) -> Path:
-    """Check a base, put the layer on it, and bring the image to the engines."""
+    part = found[0]
     here, images = engines(), paths.build_dir() / "images"
     out, name = layout.folder(patched), labels.local(patched)
     stored = {"podman", "buildah"} & {*here}

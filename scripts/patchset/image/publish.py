@@ -102,14 +102,17 @@ def _push(
         for part in image.parts:
             if labels.BASE_DIGEST in part.labels:
                 digest = part.labels[labels.BASE_DIGEST]
-                base = skopeo.parse(part.labels[labels.BASE_NAME])
-                skopeo.copy(base.at(digest), goal.at(digest))
+                skopeo.copy(
+                    skopeo.parse(part.labels[labels.BASE_NAME]).at(digest),
+                    goal.at(digest),
+                )
         skopeo.copy("oci:image", goal.at(image.digest), cwd=folder)
     if sign:
         bill = ["--type", "cyclonedx", "--predicate", str(folder / sbom.FILE)]
         for words in (["sign", "--recursive"], ["attest", *bill]):
-            argv = ["cosign", *words, "--yes", str(goal.at(image.digest))]
-            process.run(argv, prefix="cosign")
+            process.run(
+                ["cosign", *words, "--yes", str(goal.at(image.digest))], prefix="cosign"
+            )
     for name in names:
         if there[name] != image.digest:
             skopeo.copy(goal.at(image.digest), goal.tagged(name))
@@ -138,8 +141,9 @@ def reproduce(reference: skopeo.Reference) -> tuple[str, list[str]]:
     said = image.parts[0].labels if image.parts else {}
     if said.get(labels.TARGET) not in get_args(Target):
         raise PatchsetError(f"{reference} is for an unknown target", _OURS)
-    target = cast(Target, said[labels.TARGET])
-    patched = PatchedRelease(load(said[labels.RELEASE]), target)
+    patched = PatchedRelease(
+        load(said[labels.RELEASE]), cast(Target, said[labels.TARGET])
+    )
     here = labels.inputs(patched)
     for part in image.parts:
         if found := _differing(part.labels, here):
@@ -165,8 +169,7 @@ def reproduce(reference: skopeo.Reference) -> tuple[str, list[str]]:
 
 def _base(reference: skopeo.Reference, part: layout.Part) -> layout.Part:
     """Look at the base of a part, in the repository where publish brought it first."""
-    base = skopeo.look(reference.at(part.labels[labels.BASE_DIGEST]))
-    for found in base.parts:
+    for found in skopeo.look(reference.at(part.labels[labels.BASE_DIGEST])).parts:
         if found.arch == part.arch:
             return found
     raise PatchsetError(f"the base of {reference} is not for {part.arch}", _OURS)

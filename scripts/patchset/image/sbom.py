@@ -83,8 +83,7 @@ def write(
 
 
 def _sha256(digest: str) -> list[HashType]:
-    content = digest.removeprefix("sha256:")
-    return [HashType(alg=HashAlgorithm.SHA_256, content=content)]
+    return [HashType(alg=HashAlgorithm.SHA_256, content=digest.removeprefix("sha256:"))]
 
 
 def _package(name: str, version: str, sha256: str, ref: str | None = None) -> Component:

@@ -65,8 +65,7 @@ def _image(
     config["rootfs"]["diff_ids"].append(layout.digest(layer))
     if config.get("history"):
         by = f"vllm-mtp-patches: {did}"
-        step = {"created": said[labels.CREATED], "created_by": by}
-        config["history"].append(step)
+        config["history"].append({"created": said[labels.CREATED], "created_by": by})
     written = layout.dump(config)
     manifest = {
         "schemaVersion": 2,

@@ -153,8 +153,9 @@ def make_build(
     release: Release, tree: Path, arch: Arch, *, upgrade: bool = False
 ) -> Path:
     """Lock what compiles a release: its stock tree's build requirements, with CUDA."""
-    dockerfile = (tree / "docker" / "Dockerfile").read_text(encoding="utf-8")
-    found = _CUDA_VERSION.search(dockerfile)
+    found = _CUDA_VERSION.search(
+        (tree / "docker" / "Dockerfile").read_text(encoding="utf-8")
+    )
     declared = tree / "requirements" / "build" / "cuda.txt"
     if found is None or not declared.is_file():
         raise PatchsetError(

@@ -93,8 +93,7 @@ def _build(
             _apply(temp, series)
         except Stopped as stop:
             failure = _conflict(series, temp, stop, kept=True)
-            own = len(series.modules)
-            applied = series.entries[: own + stop.number]
+            applied = series.entries[: len(series.modules) + stop.number]
             update: dict[str, Any] = {"applied": applied, "stopped": True}
             made_of = made_of.model_copy(update=update)
         else:

@@ -18,7 +18,13 @@ def stock_tree(release: Release) -> Path:
     source = release.sdist.file, release.sdist.sha256
     tree = paths.trees_dir(release.name) / "stock"
     with files.lock(tree):
-        made = _refuse_changes(tree)
+        made = state.read(tree, state.StockState)
+        if work := state.work_in(tree, made):
+            raise PatchsetError(
+                f"the stock tree {tree} was changed: {work}",
+                "it is the reference, and the patched tree is the one to edit: take "
+                f"that out, or keep what you need elsewhere and delete {tree}",
+            )
         if made is not None and (made.sdist, made.sha256) == source:
             return tree
         from patchset.inputs import fetch, unpack  # half a second, and only here
@@ -37,15 +43,3 @@ def stock_tree(release: Release) -> Path:
             made = state.StockState(head=head, sdist=source[0], sha256=source[1])
             state.write(temp, made)
     return tree
-
-
-def _refuse_changes(tree: Path) -> state.StockState | None:
-    """Refuse a stock tree that is not as it was made; else its state."""
-    made = state.read(tree, state.StockState)
-    if work := state.work_in(tree, made):
-        raise PatchsetError(
-            f"the stock tree {tree} was changed: {work}",
-            "it is the reference, and the patched tree is the one to edit: take that "
-            f"out, or keep what you need elsewhere and delete {tree}",
-        )
-    return made

@@ -57,8 +57,9 @@ def written(release: Release, found: Commits, patch: Patch) -> dict[str, str]:
     file = variant(patch.name, release.name)
     if file is None:
         return {f"{release.name}.diff": patch.diff}
-    reason = content_of(file.with_name(REASON))
-    stored = read_patch(patch.name, reason, content_of(file), file).diff
+    stored = read_patch(
+        patch.name, content_of(file.with_name(REASON)), content_of(file), file
+    ).diff
     if found.makes(patch.name, stored):
         return {}
     sharing = _sharing(release, patch.name, file)
@@ -145,8 +146,7 @@ def _side(
     borrow(index, tree, commit)
     for patch in before:
         applied(index, patch.diff)
-    start = git.text(index, "write-tree")
-    return _Side(index, start, applied(index, stored))
+    return _Side(index, git.text(index, "write-tree"), applied(index, stored))
 
 
 def _before(index: Path, release: Release, patch: Patch, stored: str) -> _Side:

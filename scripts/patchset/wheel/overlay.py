@@ -125,8 +125,7 @@ def assemble(
         else:
             members.append(archive.Member(here, mode, source=stock.members[name]))
             lines.append(listed[name]._replace(name=here))
-    made = _provenance(patched, pinned, compiled)
-    put(f"{new}.dist-info/{PROVENANCE}", 0o644, made)
+    put(f"{new}.dist-info/{PROVENANCE}", 0o644, _provenance(patched, pinned, compiled))
     lines.append(record.Line(f"{new}.dist-info/RECORD", "", ""))
     members.append(
         archive.Member(f"{new}.dist-info/RECORD", 0o644, record.render(lines))

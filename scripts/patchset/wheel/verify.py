@@ -64,23 +64,21 @@ def _build(file: Path, folder: Path, *, allow_compiled: bool) -> tuple[Path, Rep
     arch: Arch = "aarch64" if file.name.endswith("aarch64.whl") else "x86_64"
     pinned = patched.wheel(arch)
     with Wheel(fetch.artifact(pinned)) as stock, Wheel(file) as wheel:
-        compiled = _compiled(stock, wheel) if allow_compiled else {}
+        # Modules of the official wheel that have other content in this one.
+        compiled = {
+            name: wheel.read(name)
+            for name, info in stock.members.items()
+            if allow_compiled
+            and name.endswith(".so")
+            and name in wheel.members
+            and wheel.members[name].CRC != info.CRC
+        }
         again = overlay.write(folder, stock, patched, pinned, compiled)
     report = Report(f"official {release.name} {patched.target} + series")
     for change in filter(lambda c: overlay.inside_wheel(c.path), patched.changes):
         report.changed[change.path] = "removed" if change.content is None else "patched"
     report.changed |= dict.fromkeys(compiled, "compiled")
     return again, report
-
-
-def _compiled(stock: Wheel, wheel: Wheel) -> dict[str, bytes]:
-    return {
-        name: wheel.read(name)
-        for name, info in stock.members.items()
-        if name.endswith(".so")
-        and name in wheel.members
-        and wheel.members[name].CRC != info.CRC
-    }
 
 
 def _compare(again: Path, file: Path, changed: dict[str, str]) -> list[str]:
