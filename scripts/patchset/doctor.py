@@ -78,7 +78,7 @@ def check_patches(info: Path, site: Path, series: Series) -> Iterator[Check]:
 def check_manifest(series: Series, patches: Path, release: str) -> Iterator[Check]:
     """Compare what a wheel says of itself with what a checkout makes."""
     place = patches / "releases" / release / SUMS
-    known = {**_sums(place)}
+    known: dict[str, str | None] = {**_sums(place)}
     if not known:
         yield "manifest", NOTE, f"{place} has no sums to compare {MANIFEST} with"
         return
@@ -88,19 +88,14 @@ def check_manifest(series: Series, patches: Path, release: str) -> Iterator[Chec
             yield "manifest", WRONG, f"{text}revision, or not this project's file"
 
 
-def check_distributions(infos: list[Path]) -> Iterator[Check]:
-    """Find what else says that it is vLLM, and would be believed by some program."""
-    for other in infos[:-1]:
-        text = f"{other.name} is beside {infos[-1].name}, which is looked at here"
-        yield "distribution", WRONG, f"{text}: uninstall both, and install one"
-
-
 def wrapped(plugin: Path) -> dict[str, dict[str, str]]:
     """Return the sums of the files that the plugin wraps, for each release that it
     knows.
     """
-    lists = sorted((plugin.parent / PLUGIN).glob("v*.sha256"))
-    return {file.stem: _sums(file) for file in lists}
+    return {
+        file.stem: _sums(file)
+        for file in sorted((plugin.parent / PLUGIN).glob("v*.sha256"))
+    }
 
 
 def check_plugin(site: Path, release: str, plugin: Path) -> Iterator[Check]:
@@ -131,8 +126,7 @@ def check_shadows(site: Path, files: Iterable[str]) -> Iterator[Check]:
     modules = {_TOP}
     for path in map(Path, files):
         if path.suffix == ".py":
-            packages = (up / _TOP.name for up in path.parents if up.name)
-            modules |= {path, *packages}
+            modules |= {path, *(up / _TOP.name for up in path.parents if up.name)}
     for module in sorted(modules):
         place = module.parent if module.stem == "__init__" else module
         if module == _TOP:
@@ -302,7 +296,6 @@ def recognise(info: Path, site: Path, patches: Path) -> Series | None:
 
 
 def _number(release: str) -> list[int]:
-    """Return a release's numbers, to be compared."""
     return [int(number) for number in re.findall(r"\d+", release)]
 
 
@@ -322,7 +315,16 @@ def main(arguments: list[str] | None = None) -> int:
         return NO_VLLM
     info = infos[-1]
     site = imported(info)
-    checks = [*check_distributions(infos)]
+    # Some program would believe them.
+    checks: list[Check] = [
+        (
+            "distribution",
+            WRONG,
+            f"{other.name} is beside {info.name}, which is looked at here: uninstall "
+            "both, and install one",
+        )
+        for other in infos[:-1]
+    ]
     series = read_manifest(info)
     if series and options.patches:
         checks += check_manifest(series, options.patches, _release(info))

@@ -11,15 +11,15 @@ from patchset.release import VERSION, Release, read_pin
 from patchset.series.apply import (
     ENTRY,
     Stopped,
+    am,
     clone,
     patched_tree,
-    run_am,
     stopped_message,
 )
+from patchset.series.commits import mails_of
 from patchset.series.mail import Patch
 from patchset.series.read import Series, read_series
-from patchset.series.rebase import port, port_base, unmerged
-from patchset.series.refresh import moved
+from patchset.series.rebase import port_base, unmerged
 from patchset.series.state import STOCK_REF
 from patchset.series.stock_tree import stock_tree
 
@@ -68,19 +68,16 @@ def _try(
     version = name.removeprefix("v") if _RELEASE.fullmatch(name) else "0"
     new = series.release.model_copy(update={"name": name, "version": version})
     conflicts: dict[str, str] = {}
-    base = port_base(work, new, series, patched)
-    step = None
+    mails: bytes | None = mails_of(patched, port_base(work, new, series, patched))
+    option = "--3way"
     while True:
         try:
-            if step is None:
-                port(work, new, patched, base)
-            else:
-                run_am(work, new.source_date_epoch, step)
+            am(work, mails, new.source_date_epoch, option)
             break
         except Stopped:
             _, entry = stopped_message(work)
             conflicts[entry] = ", ".join(unmerged(work)) or "see git am"
-            step = "--skip"
+            mails, option = None, "--skip"
     form = f"--format=%(trailers:key={ENTRY},valueonly,separator=%x20)"
     there = git.text(work, "log", form, f"{STOCK_REF}..HEAD").split()
     faults, merged = [], []
@@ -95,7 +92,6 @@ def _try(
             word = "is already present"
             faults.append(f"{patch.name} is already present; it may be dropped")
         console.result(f"{word:18} {patch.name}")
-    faults += [f"other files: {line}" for line in moved(work, series)]
     return faults, merged
 
 
@@ -123,7 +119,6 @@ def _proofs(work: Path, series: Series, merged: list[Patch]) -> list[str]:
 
 
 def _newest() -> str:
-    """Return vLLM's newest final release on the index that has a source archive."""
     offered = pin.sdists(index.Index().files(pin.PROJECT))
     final = [v for v in offered if not (v.is_prerelease or v.is_postrelease)]
     if not final:
@@ -135,7 +130,6 @@ def _newest() -> str:
 
 
 def _stock(target: str, place: Path, remote: str) -> tuple[str, Path]:
-    """Return the name of a source, and the source as a repository of one commit."""
     if _RELEASE.fullmatch(target):
         name = pin.full_name(target)
         file = pin.file(name)

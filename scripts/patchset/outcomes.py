@@ -60,7 +60,6 @@ def pytest_sessionfinish() -> None:
 
 
 def _is_own(error: BaseException) -> bool:
-    """Return whether a test ended by an assertion of the project's tests."""
     if isinstance(error, BaseExceptionGroup):
         return all(_is_own(one) for one in error.exceptions)
     if isinstance(error, pytest.fail.Exception):

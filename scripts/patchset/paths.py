@@ -8,7 +8,6 @@ from patchset.errors import UsageError
 
 
 def _named(variable: str) -> Path | None:
-    """Return the folder that an environment variable names."""
     named = os.environ.get(variable)
     return Path(named).resolve() if named else None
 

@@ -186,7 +186,11 @@ def _check_out(clone: Path, commit: str) -> None:
 
 
 def _shown(tree: Path, proofs: list[Path], release: str) -> dict[Path, tuple[str, str]]:
-    """Return what each proof shows on a tree, and what it printed."""
+    """Return what each proof shows on a tree, and what it printed.
+
+    Raises:
+        CancelledError: nobody waits for it any more.
+    """
     from patchset import outcomes  # pytest, which the other commands do without
 
     words = ["-q", "--tb=short", "-p", "no:cacheprovider", "-p", outcomes.__name__]
@@ -201,7 +205,18 @@ def _shown(tree: Path, proofs: list[Path], release: str) -> dict[Path, tuple[str
             "VLLM_LOGGING_LEVEL": "ERROR",
         }
         log = folder / "log"
-        status = _run_bounded(words, proofs[0].parent, variables, log)
+        log.touch()
+        told = (words, proofs[0].parent, dict(os.environ) | variables, log)
+        child = _context.Process(target=_pytest, args=told)
+        child.start()
+        end = time.monotonic() + TIMEOUT
+        while child.is_alive() and time.monotonic() < end and not _over.is_set():
+            child.join(_LOOK)
+        status = child.exitcode
+        child.kill()
+        child.join()
+        if _over.is_set():
+            raise CancelledError
         output = log.read_text(encoding="utf-8", errors="replace")
         if status is None:
             output = f"no end after {TIMEOUT} s"
@@ -210,31 +225,6 @@ def _shown(tree: Path, proofs: list[Path], release: str) -> dict[Path, tuple[str
         if status in (0, 1) and place.is_file():
             found = json.loads(place.read_text(encoding="utf-8"))
     return {proof: (found.get(str(proof), "error"), output) for proof in proofs}
-
-
-def _run_bounded(
-    words: list[str], folder: Path, variables: dict[str, str], log: Path
-) -> int | None:
-    """Run pytest for at most ``TIMEOUT``; return its exit status, or None without one.
-
-    What it prints is in ``log``.
-
-    Raises:
-        CancelledError: nobody waits for it any more.
-    """
-    log.touch()
-    environment = dict(os.environ) | variables
-    child = _context.Process(target=_pytest, args=(words, folder, environment, log))
-    child.start()
-    end = time.monotonic() + TIMEOUT
-    while child.is_alive() and time.monotonic() < end and not _over.is_set():
-        child.join(_LOOK)
-    ended = not child.is_alive()
-    child.kill()
-    child.join()
-    if _over.is_set():
-        raise CancelledError
-    return child.exitcode if ended else None
 
 
 def _pytest(

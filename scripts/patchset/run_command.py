@@ -16,7 +16,6 @@ from patchset.errors import (
     EXIT_INTERRUPTED,
     MissingToolError,
     PatchsetError,
-    UnavailableError,
 )
 
 
@@ -78,10 +77,6 @@ def _ending(
         told = PatchsetError(
             "what this command wrote to has ended", "run it again without the pipe"
         )
-    except ConnectionError as error:
-        told = UnavailableError(
-            f"the network failed: {error}", "run the same command again"
-        )
     except ModuleNotFoundError as error:
         message = f"the Python package {error.name} is not installed here"
         told = MissingToolError(
@@ -93,7 +88,8 @@ def _ending(
             "look at that file's folder, its rights and limits (ulimit -a), then run "
             "the same command again",
         )
-        if error.errno in files.NO_SPACE:
+        # What copytree raises has only the text of each file's error.
+        if files.tells_of_no_space(str(error)):
             told = files.full_disk(error.filename or "a file")
     console.show_error(told)
     sys.exit(failed if told.exit_code == EXIT_FAILED else told.exit_code)

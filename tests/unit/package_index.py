@@ -59,8 +59,7 @@ def reply(
     **headers: str,
 ) -> None:
     """Send a whole response."""
-    size = str(len(body))
-    begin(handler, status, Content_Type=kind, Content_Length=size, **headers)
+    begin(handler, status, Content_Type=kind, Content_Length=str(len(body)), **headers)
     handler.wfile.write(body)
 
 
@@ -129,8 +128,7 @@ class PackageIndex:
             first, _, last = asked.removeprefix("bytes=").partition("-")
             start, end = int(first), min(int(last) + 1, end) if last else end
             more = {"Content_Range": f"bytes {start}-{end - 1}/{len(content)}"}
-        size = str(end - start)
-        begin(handler, 206 if more else 200, Content_Length=size, **more)
+        begin(handler, 206 if more else 200, Content_Length=str(end - start), **more)
         end = min(end, start + self.cut.pop(0)) if self.cut else end
         for at in range(start, end, 65536):
             handler.wfile.write(content[at : min(at + 65536, end)])

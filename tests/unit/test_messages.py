@@ -30,6 +30,7 @@ PLAIN = "see https://docs.example/a and write to somebody@localhost"
         # What an address asks for.
         (ASKED.format("sig=TOKEN&x=horse"), ASKED.format("***")),
         (PLAIN, PLAIN),
+        ("try git+ssh://me:horse@host/x", "try git+ssh://***@host/x"),
     ],
 )
 def test_credentials_of_an_address_are_masked(said: str, shown: str) -> None:

@@ -247,8 +247,7 @@ def test_the_doctor_says_whether_the_plugin_is_live_and_what_switches_it_off(
 ) -> None:
     if added:
         (plugged / added).touch()
-    status = int(says.startswith("wrong "))
-    (said,) = doctor_says(plugged, status=status, **environment)
+    (said,) = doctor_says(plugged, status=int(says.startswith("wrong ")), **environment)
     assert fnmatchcase(said, says)
 
 

@@ -18,7 +18,6 @@ from patchset.errors import PatchsetError, UsageError
 from patchset.image import labels, skopeo
 from patchset.image import layer as layers
 from patchset.image.layout import Part
-from patchset.image.skopeo import Reference
 from patchset.release import GOARCH
 from patchset.series import patched_files
 from patchset.series.apply import PatchedRelease
@@ -37,11 +36,11 @@ _SUM = re.compile(r"(?m)^([0-9a-f-]{64})  (.+)$")
 class Base:
     """An image that patches are put on; ``name`` has the digest of its index."""
 
-    name: Reference
+    name: skopeo.Reference
     parts: tuple[Part, ...]
 
 
-def official(patched: PatchedRelease) -> Reference:
+def official(patched: PatchedRelease) -> skopeo.Reference:
     """Return the official image's reference, by digest if the pin has one."""
     if patched.target != "cuda":
         raise UsageError(
@@ -51,7 +50,7 @@ def official(patched: PatchedRelease) -> Reference:
     return skopeo.parse(patched.pin.image)
 
 
-def find(patched: PatchedRelease, reference: Reference) -> Base:
+def find(patched: PatchedRelease, reference: skopeo.Reference) -> Base:
     """Ask a registry for the base, and its digest; no layer is fetched.
 
     Its parts are those for processors that the release has an official wheel for.
@@ -119,7 +118,11 @@ def check(base: Base, part: Part, patched: PatchedRelease, folder: Path) -> Path
         raise PatchsetError(
             f"the base has no /{info}", f"it is not vLLM {patched.pin.version}"
         )
-    stock = stock_sums(patched)
+    stock = {
+        f"{site}/{change.path}": overlay.sha256(change.stock)
+        for change in patched.changes
+        if overlay.inside_wheel(change.path) and change.stock is not None
+    }
     if wrong := [path for path, digest in stock.items() if found.get(path) != digest]:
         raise PatchsetError(
             "these files in the base image differ from vLLM "
@@ -127,16 +130,6 @@ def check(base: Base, part: Part, patched: PatchedRelease, folder: Path) -> Path
             "the patches were not made for them; use the release's official image",
         )
     return blobs
-
-
-def stock_sums(patched: PatchedRelease) -> dict[str, str]:
-    """Return the sha256 that a base's files must have, by path below its root."""
-    site = layers.SITES[patched.target]
-    return {
-        f"{site}/{change.path}": overlay.sha256(change.stock) or ""
-        for change in patched.changes
-        if overlay.inside_wheel(change.path) and change.stock is not None
-    }
 
 
 def _kept(patched: PatchedRelease, part: Part) -> Path:

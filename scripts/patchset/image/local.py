@@ -13,9 +13,6 @@ from patchset import console, files, paths, process
 from patchset.errors import MissingToolError, UnavailableError, UsageError
 from patchset.image import base as bases
 from patchset.image import buildah, debian, labels, layout, skopeo, thin
-from patchset.image.base import Base
-from patchset.image.layout import Part
-from patchset.image.skopeo import Reference
 from patchset.release import GOARCH, Target, this_machine
 from patchset.series import export
 from patchset.series.apply import PatchedRelease
@@ -53,7 +50,7 @@ def engines() -> list[str]:
     return found
 
 
-def choose(patched: PatchedRelease, base: str | None) -> Reference | None:
+def choose(patched: PatchedRelease, base: str | None) -> skopeo.Reference | None:
     """Return the base in a registry, or None: a whole image is built.
 
     Without a ``base`` the official image is taken, if its registry answers; what else
@@ -81,7 +78,7 @@ def choose(patched: PatchedRelease, base: str | None) -> Reference | None:
     return reference
 
 
-def build(patched: PatchedRelease, reference: Reference | None) -> Path:
+def build(patched: PatchedRelease, reference: skopeo.Reference | None) -> Path:
     """Build an image for this machine's processor; its folder in ``build/images``."""
     if reference is None:
         return debian.build(patched)
@@ -93,11 +90,7 @@ def build(patched: PatchedRelease, reference: Reference | None) -> Path:
             f"{base.name} is for {has}, not for this machine's {GOARCH[arch]}",
             "choose another base, or build on such a machine",
         )
-    return _thin(patched, base, found[0])
-
-
-def _thin(patched: PatchedRelease, base: Base, part: Part) -> Path:
-    """Check a base, put the layer on it, and bring the image to the engines."""
+    part = found[0]
     here, images = engines(), paths.build_dir() / "images"
     out, name = layout.folder(patched), labels.local(patched)
     stored = {"podman", "buildah"} & {*here}
@@ -121,7 +114,6 @@ def _thin(patched: PatchedRelease, base: Base, part: Part) -> Path:
 
 
 def _store(folder: Path, name: str, blobs: Path | None) -> None:
-    """Copy an image into the store of podman and buildah; ``blobs`` has its base's."""
     image = layout.load(folder / "image")
     with console.step(f"store {name}"), files.scratch(folder) as temp:
         shutil.copytree(folder / "image", temp / "image", copy_function=os.link)

@@ -17,8 +17,6 @@ from patchset import console, files, paths, process
 from patchset.errors import MissingToolError, PatchsetError, UsageError
 from patchset.image import base as bases
 from patchset.image import labels, layout, sbom, skopeo, thin
-from patchset.image.layout import Image, Part
-from patchset.image.skopeo import Reference
 from patchset.release import Target, load
 from patchset.series.apply import PatchedRelease
 
@@ -26,8 +24,8 @@ _OURS = "only a thin image that nox -s publish pushed can be built again"
 
 
 def publish(
-    goal: Reference, patched: PatchedRelease, *, sign: bool = False
-) -> tuple[Reference, list[Reference]]:
+    goal: skopeo.Reference, patched: PatchedRelease, *, sign: bool = False
+) -> tuple[skopeo.Reference, list[skopeo.Reference]]:
     """Publish an image; return it by digest, and its tags.
 
     A whole image is the one that was built last. A thin one is built again, from its
@@ -82,9 +80,8 @@ def _foreign(folder: Path, why: str) -> PatchsetError:
 
 
 def _push(
-    goal: Reference, patched: PatchedRelease, folder: Path, *, sign: bool
-) -> tuple[Reference, list[Reference]]:
-    """Push an image by digest, sign it, and name it by its tags."""
+    goal: skopeo.Reference, patched: PatchedRelease, folder: Path, *, sign: bool
+) -> tuple[skopeo.Reference, list[skopeo.Reference]]:
     image = layout.load(folder / "image")
     fixed, *_ = names = labels.tags(patched)
     there = {name: skopeo.digest(goal.tagged(name)) for name in names}
@@ -105,22 +102,24 @@ def _push(
         for part in image.parts:
             if labels.BASE_DIGEST in part.labels:
                 digest = part.labels[labels.BASE_DIGEST]
-                base = skopeo.parse(part.labels[labels.BASE_NAME])
-                skopeo.copy(base.at(digest), goal.at(digest))
+                skopeo.copy(
+                    skopeo.parse(part.labels[labels.BASE_NAME]).at(digest),
+                    goal.at(digest),
+                )
         skopeo.copy("oci:image", goal.at(image.digest), cwd=folder)
     if sign:
         bill = ["--type", "cyclonedx", "--predicate", str(folder / sbom.FILE)]
         for words in (["sign", "--recursive"], ["attest", *bill]):
-            argv = ["cosign", *words, "--yes", str(goal.at(image.digest))]
-            process.run(argv, prefix="cosign")
+            process.run(
+                ["cosign", *words, "--yes", str(goal.at(image.digest))], prefix="cosign"
+            )
     for name in names:
         if there[name] != image.digest:
             skopeo.copy(goal.at(image.digest), goal.tagged(name))
     return goal.at(image.digest), [goal.tagged(name) for name in names]
 
 
-def _version(tag: Reference) -> Version | None:
-    """Return the version of a published image of ours; None for anything else."""
+def _version(tag: skopeo.Reference) -> Version | None:
     with contextlib.suppress(PatchsetError, InvalidVersion):
         for part in skopeo.look(tag).parts:
             if labels.RELEASE in part.labels:
@@ -128,7 +127,7 @@ def _version(tag: Reference) -> Version | None:
     return None
 
 
-def reproduce(reference: Reference) -> tuple[str, list[str]]:
+def reproduce(reference: skopeo.Reference) -> tuple[str, list[str]]:
     """Build again what a reference names, in a folder that is not kept.
 
     Returns the published digest, and what differs: nothing, if the digests are the
@@ -142,8 +141,9 @@ def reproduce(reference: Reference) -> tuple[str, list[str]]:
     said = image.parts[0].labels if image.parts else {}
     if said.get(labels.TARGET) not in get_args(Target):
         raise PatchsetError(f"{reference} is for an unknown target", _OURS)
-    target = cast(Target, said[labels.TARGET])
-    patched = PatchedRelease(load(said[labels.RELEASE]), target)
+    patched = PatchedRelease(
+        load(said[labels.RELEASE]), cast(Target, said[labels.TARGET])
+    )
     here = labels.inputs(patched)
     for part in image.parts:
         if found := _differing(part.labels, here):
@@ -167,17 +167,15 @@ def reproduce(reference: Reference) -> tuple[str, list[str]]:
     return image.digest, [*found, f"the digest: {again.digest} here"]
 
 
-def _base(reference: Reference, part: Part) -> Part:
+def _base(reference: skopeo.Reference, part: layout.Part) -> layout.Part:
     """Look at the base of a part, in the repository where publish brought it first."""
-    base = skopeo.look(reference.at(part.labels[labels.BASE_DIGEST]))
-    for found in base.parts:
+    for found in skopeo.look(reference.at(part.labels[labels.BASE_DIGEST])).parts:
         if found.arch == part.arch:
             return found
     raise PatchsetError(f"the base of {reference} is not for {part.arch}", _OURS)
 
 
-def _facts(image: Image) -> dict[str, str | None]:
-    """Return labels and layers of each part, by name."""
+def _facts(image: layout.Image) -> dict[str, str | None]:
     found: dict[str, str | None] = {}
     for part in image.parts:
         layers = enumerate(part.diff_ids, start=1)

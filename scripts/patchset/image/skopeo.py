@@ -22,7 +22,6 @@ from patchset.errors import (
     tail,
 )
 from patchset.image import layout
-from patchset.image.layout import Image
 
 # OCI Distribution Specification, "Pulling manifests"; a host has a dot or a port.
 _WORD = r"[A-Za-z0-9-]+"
@@ -102,7 +101,7 @@ def raw(reference: Reference) -> bytes:
     return content
 
 
-def look(reference: Reference) -> Image:
+def look(reference: Reference) -> layout.Image:
     """Read an image's manifests and configurations; no layer is fetched."""
 
     def fetch(manifest: str, wanted: str) -> bytes:
@@ -192,7 +191,6 @@ def _skopeo(patience: int, *arguments: str) -> list[str]:
 
 
 def _cause(text: str) -> str:
-    """Return the end of skopeo's message, where the cause is."""
     said = _FATAL.search(text)
     text = (said[1] if said else text).replace('\\"', '"').strip()
     return tail(text.partition('": ')[2] or text, 500)

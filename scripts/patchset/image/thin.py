@@ -13,7 +13,6 @@ from patchset import console, files
 from patchset.errors import PatchsetError
 from patchset.image import labels, layout, sbom
 from patchset.image import layer as layers
-from patchset.image.layout import Part
 from patchset.release import GOARCH, Arch
 from patchset.series.apply import PatchedRelease
 from patchset.wheel import overlay
@@ -25,7 +24,7 @@ _DOCKER = "application/vnd.docker.image.rootfs.diff.tar"
 
 
 def build(
-    patched: PatchedRelease, bases: Sequence[Part], base_name: str, out: Path
+    patched: PatchedRelease, bases: Sequence[layout.Part], base_name: str, out: Path
 ) -> Path:
     """Write a thin image into the folder ``out``, on one base or on one each arch."""
     release = patched.pin
@@ -57,9 +56,8 @@ def build(
 
 
 def _image(
-    base: Part, layer: bytes, said: dict[str, str], did: str
+    base: layout.Part, layer: bytes, said: dict[str, str], did: str
 ) -> tuple[bytes, bytes]:
-    """Return configuration and manifest of the base with one more layer."""
     config = copy.deepcopy(base.config)
     config["created"] = said[labels.CREATED]
     config["config"] = config.get("config") or {}
@@ -67,8 +65,7 @@ def _image(
     config["rootfs"]["diff_ids"].append(layout.digest(layer))
     if config.get("history"):
         by = f"vllm-mtp-patches: {did}"
-        step = {"created": said[labels.CREATED], "created_by": by}
-        config["history"].append(step)
+        config["history"].append({"created": said[labels.CREATED], "created_by": by})
     written = layout.dump(config)
     manifest = {
         "schemaVersion": 2,

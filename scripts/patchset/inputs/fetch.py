@@ -37,18 +37,17 @@ def artifact(pinned: Artifact, advance: Callable[[int], None] | None = None) -> 
                 "delete it to have it downloaded, or correct the pin",
             )
         files.need_space({place.parent: pinned.size})
-        with contextlib.ExitStack() as shown:
-            if advance is None:
-                title = f"download {pinned.file} ({pinned.size / 1e6:.1f} MB)"
-                shown.enter_context(console.step(title))
-                advance = console.progress(pinned.file, pinned.size)
-            with files.atomic_file(place) as part:
-                _download(pinned, part, advance)
+        title = f"download {pinned.file} ({pinned.size / 1e6:.1f} MB)"
+        step: contextlib.AbstractContextManager[None] = (
+            contextlib.nullcontext() if advance else console.step(title)
+        )
+        with step, files.atomic_file(place) as part:
+            told = advance or console.progress(pinned.file, pinned.size)
+            _download(pinned, part, told)
     return place
 
 
 def _download(pinned: Artifact, part: Path, advance: Callable[[int], None]) -> None:
-    """Fill ``part`` with the pinned content, resuming after a failure."""
     index = Index()
     failure = ""
     for attempt in range(TRIES):

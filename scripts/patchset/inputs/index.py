@@ -195,7 +195,6 @@ class Index:
         raise kind(f"no configured package index has {name} of {project}", _ASKED)
 
     def _page(self, url: str) -> list[Link]:
-        """Return the links of one page; none if there is no such page."""
         with self.get(url, Accept=_ACCEPT) as response:
             if response.status_code in (404, 410):
                 return []
@@ -227,7 +226,6 @@ def _tell_once(line: str) -> None:
 
 
 def _from_json(content: bytearray) -> Iterator[Link]:
-    """Yield the links of a PEP 691 page."""
     for entry in json.loads(content)["files"]:
         match entry:
             case {"filename": str(name), "url": str(url), "hashes": dict(hashes)}:
@@ -235,8 +233,6 @@ def _from_json(content: bytearray) -> Iterator[Link]:
 
 
 class _Anchors(HTMLParser):
-    """The addresses of a page's anchors."""
-
     def __init__(self) -> None:
         super().__init__()
         self.urls: list[str] = []
@@ -247,7 +243,6 @@ class _Anchors(HTMLParser):
 
 
 def _from_html(content: bytearray) -> Iterator[Link]:
-    """Yield the links of a PEP 503 page."""
     page = _Anchors()
     page.feed(content.decode("utf-8", errors="replace"))
     for url in page.urls:

@@ -18,12 +18,10 @@ from patchset.errors import (
     PatchsetError,
 )
 from patchset.release import Arch, Artifact, Release, Target
-from patchset.series import edited, patched_files
+from patchset.series import patched_files
 from patchset.series import state as states
 from patchset.series.mail import MAIL, Patch
-from patchset.series.patched_files import Change
 from patchset.series.read import MERGED, MODULES, SERIES, Series, read_series
-from patchset.series.state import BRANCH, STOCK_REF, State
 from patchset.series.stock_tree import stock_tree
 
 #: The trailer that ties a commit of a tree to its line in the series.
@@ -50,24 +48,18 @@ def patched_tree(release: Release, *, discard: bool = False) -> Path:
     tree = tree_of(release)
     with files.lock(tree):
         head = git.text(stock, "rev-parse", "HEAD")
-        wanted = State(
+        wanted = states.State(
             head=head,  # known when it is made
             stock=head,
             inputs=series.inputs,
             applied=series.entries,
             pinned=patched_files.read(release),
         )
-        made = states.read(tree, State)
+        made = states.read(tree, states.State)
         if not discard:
             refuse_work(release)
-        again = made and wanted.model_copy(
-            update={"head": made.head, "written": made.written}
-        )
-        if made and again and not discard and edited.only_modules(made, again):
-            head = edited.rewrite(tree, series)
-            console.note(f"when it is right: nox -s refresh -- {release.name} --all")
-            states.write(tree, again.model_copy(update={"head": head}))
-        elif discard or made is None or again != made:
+        again = made and wanted.model_copy(update={"head": made.head})
+        if discard or made is None or again != made:
             with console.step(f"apply {len(series.patches)} patches to {release.name}"):
                 _build(series, tree, stock, wanted, discard=discard)
     return tree
@@ -76,10 +68,10 @@ def patched_tree(release: Release, *, discard: bool = False) -> Path:
 def refuse_work(release: Release) -> None:
     """Refuse a patched tree with work in it that its state does not explain."""
     tree = tree_of(release)
-    if work := states.work_in(tree, states.read(tree, State)):
+    if work := states.work_in(tree, states.read(tree, states.State)):
         raise PatchsetError(
             f"the patched tree {tree} holds work that no diff has: {work}",
-            f"commit it on {BRANCH} and keep it with nox -s refresh -- "
+            f"commit it on {states.BRANCH} and keep it with nox -s refresh -- "
             f"{release.name}; git push takes branches and notes elsewhere; "
             f"nox -s apply -- {release.name} --discard throws all of it away",
         )
@@ -89,7 +81,7 @@ def _build(
     series: Series,
     tree: Path,
     stock: Path,
-    made_of: State,
+    made_of: states.State,
     *,
     discard: bool,
 ) -> None:
@@ -97,17 +89,15 @@ def _build(
     failure: PatchsetError | None = None
     with files.atomic_folder(tree) as temp:
         clone(stock, temp)
-        add_files(temp, series)
         try:
-            am(temp, series)
+            _apply(temp, series)
         except Stopped as stop:
             failure = _conflict(series, temp, stop, kept=True)
-            own = len(series.modules)
-            applied = series.entries[: own + stop.number]
+            applied = series.entries[: len(series.modules) + stop.number]
             update: dict[str, Any] = {"applied": applied, "stopped": True}
             made_of = made_of.model_copy(update=update)
         else:
-            made = changes_between(temp, STOCK_REF, "HEAD")
+            made = changes_between(temp, states.STOCK_REF, "HEAD")
             if series.entries:  # an empty one is to be replaced by a rebase
                 patched_files.check(series.release, patched_files.sums_of(made))
         head = git.text(temp, "rev-parse", "HEAD")
@@ -122,7 +112,7 @@ def clone(stock: Path, folder: Path) -> None:
     """Make a tree on top of a stock tree; objects are hard links where they can be."""
     git.run(folder, "clone", "--quiet", "--no-tags", str(stock), ".")
     git.run(folder, "remote", "remove", "origin")
-    git.run(folder, "update-ref", STOCK_REF, "HEAD")
+    git.run(folder, "update-ref", states.STOCK_REF, "HEAD")
 
 
 def add_files(tree: Path, series: Series) -> None:
@@ -152,50 +142,40 @@ class Stopped(Exception):
     words: str
 
 
-def am(tree: Path, series: Series) -> None:
-    """Apply the patches in order, one commit each.
+def _apply(tree: Path, series: Series) -> None:
+    """Commit our own modules, and each patch in order.
 
     Raises:
         Stopped: a patch does not fit; the tree has git's stopped ``am``.
     """
+    add_files(tree, series)
     epoch = series.release.source_date_epoch
     date = f"Date: {formatdate(epoch)}"
     mails = [
         MAIL + patch.mail(date, extra=((ENTRY, patch.name),))
         for patch in series.patches
     ]
-    am_mails(tree, "".join(mails).encode(), epoch)
+    am(tree, "".join(mails).encode(), epoch)
 
 
-def am_mails(tree: Path, mails: bytes, epoch: int, *options: str) -> None:
-    """Apply mails in order, as ``am`` does."""
-    if mails:
-        options += ("--keep-cr", "--keep-non-patch", "--whitespace=nowarn")
-        run_am(tree, epoch, *options, "--no-scissors", mails=mails)
-
-
-def run_am(tree: Path, epoch: int, *arguments: str, mails: bytes | None = None) -> None:
-    """Run ``git am``, on mails or as with --skip.
+def am(tree: Path, mails: bytes | None, epoch: int, *options: str) -> None:
+    """Apply mails in order, one commit each; without mails, go on as an option says.
 
     Raises:
         Stopped: a patch does not fit.
     """
-    done = git.attempt(tree, "am", *arguments, stdin=mails, epoch=epoch)
+    if mails == b"":
+        return
+    options += ("--keep-cr", "--keep-non-patch", "--whitespace=nowarn")
+    options += ("--no-scissors",)
+    done = git.attempt(tree, "am", *options, stdin=mails, epoch=epoch)
     if done.returncode:
         words = f"{done.stdout}\n{done.stderr}"
         error = git.failure(tree, ("am",), words)
-        number = stopped_at(tree)
-        if number is None or isinstance(error, NoSpaceError):
+        number = tree / ".git/rebase-apply/next"
+        if not number.is_file() or isinstance(error, NoSpaceError):
             raise error
-        raise Stopped(number, words)
-
-
-def stopped_at(tree: Path) -> int | None:
-    """Return the number of the patch, from 0, that a stopped ``am`` waits at."""
-    try:
-        return int((tree / ".git/rebase-apply/next").read_text(encoding="ascii")) - 1
-    except (OSError, ValueError):
-        return None
+        raise Stopped(int(number.read_text(encoding="ascii")) - 1, words)
 
 
 def stopped_message(tree: Path) -> tuple[str, str]:
@@ -264,9 +244,8 @@ def replayed(series: Series) -> Iterator[Path]:
         listing = ("--literal-pathspecs", "ls-files", "-z", "--", *series.modules)
         touched = git.run(tree, *listing, *named)
         git.run(tree, "checkout-index", "-z", "--stdin", stdin=touched)
-        add_files(tree, series)
         try:
-            am(tree, series)
+            _apply(tree, series)
         except Stopped as stop:
             raise _conflict(series, tree, stop, kept=False) from None
         yield tree
@@ -274,21 +253,21 @@ def replayed(series: Series) -> Iterator[Path]:
 
 def borrow(tree: Path, other: Path, commit: str) -> None:
     """Make a tree on a commit of another one, with its objects and without files."""
-    git.run(tree, "init", "--quiet", f"--initial-branch={BRANCH}", ".")
+    git.run(tree, "init", "--quiet", f"--initial-branch={states.BRANCH}", ".")
     alternates = tree / ".git/objects/info/alternates"
     alternates.write_bytes(os.fsencode(other.absolute() / ".git/objects") + b"\n")
-    for name in ("HEAD", STOCK_REF):
+    for name in ("HEAD", states.STOCK_REF):
         git.run(tree, "update-ref", name, git.text(other, "rev-parse", commit))
     git.run(tree, "read-tree", "HEAD")
 
 
-def computed(series: Series) -> list[Change]:
+def computed(series: Series) -> list[patched_files.Change]:
     """Return the changes that a series makes, from its diffs alone."""
     with replayed(series) as tree:
-        return changes_between(tree, STOCK_REF, "HEAD")
+        return changes_between(tree, states.STOCK_REF, "HEAD")
 
 
-def changes(release: Release) -> list[Change]:
+def changes(release: Release) -> list[patched_files.Change]:
     """Return the changes that the series of a release makes, sorted by path.
 
     Raises:
@@ -300,7 +279,9 @@ def changes(release: Release) -> list[Change]:
     return found
 
 
-def changes_between(repository: Path, before: str, after: str) -> list[Change]:
+def changes_between(
+    repository: Path, before: str, after: str
+) -> list[patched_files.Change]:
     """Return the differences of two commits, sorted by path."""
     command = ("diff-tree", "-r", "-z", "--no-renames", before, after)
     listing = git.run(repository, *command).decode().split("\0")
@@ -316,7 +297,7 @@ def changes_between(repository: Path, before: str, after: str) -> list[Change]:
             None if status == "D" else git.run(repository, "cat-file", "blob", new)
         )
         mode_bits = 0o755 if mode == "100755" else 0o644
-        found.append(Change(path, stock, content, mode_bits))
+        found.append(patched_files.Change(path, stock, content, mode_bits))
     return sorted(found, key=lambda change: change.path)
 
 
@@ -347,6 +328,6 @@ class PatchedRelease:
         return patched_files.sha256(self.pin)
 
     @cached_property
-    def changes(self) -> list[Change]:
+    def changes(self) -> list[patched_files.Change]:
         """The files that the series changes, sorted by path."""
         return changes(self.pin)

@@ -105,7 +105,6 @@ def read_commits(tree: Path) -> Commits:
 
 
 def _take(found: Commits, commit: str, patch: Patch) -> list[str]:
-    """Add a commit to what was found; its faults."""
     short = commit[:12]
     if patch.name == MODULES:
         changed = changes_between(found.tree, f"{commit}^", commit)

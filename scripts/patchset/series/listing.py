@@ -2,19 +2,12 @@
 """The lines of the series after a release took an entry, left one out or moved one."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from patchset import paths
 from patchset.errors import PatchsetError
 from patchset.release import Release, release_names
-from patchset.series.read import (
-    MODULES,
-    Line,
-    content_of,
-    in_order,
-    lines,
-    version,
-)
+from patchset.series.read import MODULES, Line, content_of, in_order, lines, version
 
 #: Where the releases of a line begin.
 _COLUMN = 60
@@ -47,89 +40,26 @@ def updated(release: Release, entries: Sequence[str]) -> Listing:
     """Return the listing with which a release takes these entries, in this order.
 
     Raises:
-        PatchsetError: other releases before and after take what this one leaves out.
+        PatchsetError: an entry's releases would have a hole.
     """
-    known = lines()
+    names = sorted({*release_names(), release.name}, key=version)
     listing = Listing([])
-    near = _Neighbours(release.name)
-    for line in known:
-        if line.takes(release.name) == (line.entry in entries):
+    for line in lines():
+        takes = line.entry in entries
+        if line.takes(release.name) == takes:
             listing.lines.append(line)
-        elif line.entry in entries:
-            listing.lines.append(near.extended(line))
-        elif shorter := near.shortened(line):
-            listing.lines.append(shorter)
-            _leave(listing, line, shorter, release.name)
+            continue
+        taking = [n for n in names if (takes if n == release.name else line.takes(n))]
+        if taking:
+            changed = _line(line.entry, taking, names)
+            listing.lines.append(changed)
+            if not takes:
+                _move(listing, line, changed, release.name)
+        elif line.entry.startswith(MODULES):
+            listing.gone.add(line.entry)
         else:
-            root = paths.patches_dir()
-            parts = (root / line.entry).glob("*")
-            own = [line.entry] if line.entry.startswith(MODULES) else []
-            listing.gone.update(
-                [*own, *(f"{line.entry}/{part.name}" for part in parts)]
-            )
-    _order(listing, entries, near)
-    return listing
-
-
-class _Neighbours:
-    """The releases before and after one."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        names = sorted({*release_names(), name}, key=version)
-        number = names.index(name)
-        self.before = names[number - 1] if number else None
-        self.after = names[number + 1] if number + 1 < len(names) else None
-
-    def new(self, entry: str) -> Line:
-        """Return the line of an entry that this release alone takes."""
-        return Line(entry, self.name, self.name if self.after else None)
-
-    def extended(self, line: Line) -> Line:
-        """Return a line with this release."""
-        if line.first == self.after:
-            return replace(line, first=self.name)
-        if line.last and line.last == self.before:
-            return replace(line, last=self.name if self.after else None)
-        raise PatchsetError(
-            f"{line.entry} is for {line.first} to {line.last or 'the newest release'}, "
-            f"and not for the release beside {self.name}",
-            "give the patch another name: a range of releases has no hole",
-        )
-
-    def shortened(self, line: Line) -> Line | None:
-        """Return a line without this release; None if nothing is left."""
-        last = line.last is None or line.last == self.name
-        if line.first == self.name:
-            return (
-                None
-                if line.last == self.name or not self.after
-                else (replace(line, first=self.after))
-            )
-        if (line.last == self.name or not self.after) and last:
-            return replace(line, last=self.before)
-        raise PatchsetError(
-            f"{self.name} leaves out {line.entry}, which releases before and after it "
-            "take",
-            "a range of releases has no hole: let the patch change nothing harmful "
-            "there, or give the part behind it another name",
-        )
-
-
-def _leave(listing: Listing, line: Line, shorter: Line, release: str) -> None:
-    """Move or delete the diff that begins with a release which is left out."""
-    if line.entry.startswith(MODULES):
-        return
-    found = in_order(paths.patches_dir() / line.entry, ".diff")
-    if release in found:
-        listing.gone.add(f"{line.entry}/{release}.diff")
-        if shorter.first != line.first and shorter.first not in found:
-            text = content_of(found[release]).decode()
-            listing.texts[f"{line.entry}/{shorter.first}.diff"] = text
-
-
-def _order(listing: Listing, entries: Sequence[str], near: _Neighbours) -> None:
-    """Put the lines of a release in its order, among the others, and add new ones."""
+            parts = (paths.patches_dir() / line.entry).glob("*")
+            listing.gone.update(f"{line.entry}/{part.name}" for part in parts)
     by_entry = {line.entry: line for line in listing.lines}
     old = [entry for entry in entries if entry in by_entry]
     places = [number for number, line in enumerate(listing.lines) if line.entry in old]
@@ -139,4 +69,27 @@ def _order(listing: Listing, entries: Sequence[str], near: _Neighbours) -> None:
         if entry not in by_entry:
             listed = [line.entry for line in listing.lines]
             behind = listed.index(entries[number - 1]) + 1 if number else 0
-            listing.lines.insert(behind, near.new(entry))
+            listing.lines.insert(behind, _line(entry, [release.name], names))
+    return listing
+
+
+def _line(entry: str, taking: Sequence[str], names: Sequence[str]) -> Line:
+    """Return the line of an entry that some of all releases take."""
+    start = names.index(taking[0])
+    if [*taking] != [*names[start : start + len(taking)]]:
+        raise PatchsetError(
+            f"{entry} would be for {', '.join(taking)}, and not for a release between",
+            "a range of releases has no hole: let the patch change nothing harmful "
+            "there, or give the part behind it another name",
+        )
+    return Line(entry, taking[0], None if taking[-1] == names[-1] else taking[-1])
+
+
+def _move(listing: Listing, line: Line, changed: Line, release: str) -> None:
+    """Move or delete the diff that begins with a release which is left out."""
+    found = in_order(paths.patches_dir() / line.entry, ".diff")
+    if release in found:
+        listing.gone.add(f"{line.entry}/{release}.diff")
+        if changed.first != line.first and changed.first not in found:
+            text = content_of(found[release]).decode()
+            listing.texts[f"{line.entry}/{changed.first}.diff"] = text

@@ -91,7 +91,6 @@ class Patch:
         return "\n\n".join(parts) + f"\n\n{self.diff}"
 
     def _message(self, *extra: tuple[str, str]) -> list[str]:
-        """Return the paragraphs below the subject."""
         trailers = [f"{key}: {value}" for key, value in (*self.trailers, *extra)]
         return [part for part in (self.body, "\n".join(trailers)) if part]
 
@@ -163,7 +162,6 @@ def _format(where: object) -> Iterator[None]:
 
 
 def _lines(raw: bytes) -> str:
-    """Return a text of whole lines."""
     text = raw.decode("utf-8")
     if not text.endswith("\n"):
         raise ValueError("the last newline is missing, and perhaps more")
@@ -173,7 +171,6 @@ def _lines(raw: bytes) -> str:
 
 
 def _message(text: str) -> tuple[str, tuple[tuple[str, str], ...]]:
-    """Return the body of a message, and the trailers of its last paragraph."""
     body, _, last = text.rpartition("\n\n")
     found = [_TRAILER.fullmatch(line) for line in last.split("\n")]
     if not all(found):

@@ -8,7 +8,7 @@ the first release that they fit, each valid until the next.
 
 import functools
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -79,8 +79,9 @@ class Series:
     @property
     def entries(self) -> list[str]:
         """The entries of its lines."""
-        own = [MODULES + path for path in self.modules]
-        return own + [patch.name for patch in self.patches]
+        return [MODULES + path for path in self.modules] + [
+            patch.name for patch in self.patches
+        ]
 
 
 @functools.cache
@@ -221,11 +222,7 @@ def taken_proofs(release: Release) -> list[str]:
             continue
         file = folder / REASON
         (diff, *_) = in_order(folder, ".diff").values()
-        patch = stored(folder.name, content_of(file), content_of(diff), where=file)
-        found.update(patch.proofs)
+        found.update(
+            stored(folder.name, content_of(file), content_of(diff), where=file).proofs
+        )
     return sorted(found)
-
-
-def names(listed: Iterable[Line]) -> list[str]:
-    """Return the patches among lines of the series."""
-    return [line.entry for line in listed if not line.entry.startswith(MODULES)]

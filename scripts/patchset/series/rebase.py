@@ -16,7 +16,7 @@ from patchset.series import state as states
 from patchset.series.apply import (
     Stopped,
     add_files,
-    am_mails,
+    am,
     clone,
     patched_tree,
     refuse_work,
@@ -27,7 +27,6 @@ from patchset.series.apply import (
 from patchset.series.commits import mails_of
 from patchset.series.read import Series, read_series
 from patchset.series.refresh import Outcome, refresh
-from patchset.series.state import Port, State
 from patchset.series.stock_tree import stock_tree
 
 #: Packs objects as they are: to compress them takes longer than all the rest.
@@ -54,7 +53,7 @@ def rebase(
     new = load(full)
     tree = tree_of(new)
     with files.lock(tree):
-        made = states.read(tree, State)
+        made = states.read(tree, states.State)
         if made is None or made.port is None:
             _begin(new, load(old) if old else nearest(full), tree)
         elif old and made.port.source != load(old).name:
@@ -99,16 +98,16 @@ def _begin(new: Release, source: Release | None, tree: Path) -> None:
         clone(stock, temp)
         base = port_base(temp, new, series, patched)
         commits = f"{base}..{git.text(patched, 'rev-parse', 'HEAD')}"
-        made = State(
+        made = states.State(
             head=git.text(temp, "rev-parse", "HEAD"),
             stock=git.text(stock, "rev-parse", "HEAD"),
             inputs=read_series(new).inputs,
             applied=[],
-            port=Port.model_validate({"from": source.name, "range": commits}),
+            port=states.Port.model_validate({"from": source.name, "range": commits}),
         )
         states.write(temp, made)
         try:
-            port(temp, new, patched, base)
+            am(temp, mails_of(patched, base), new.source_date_epoch, "--3way")
         except Stopped as stop:
             subject, _ = stopped_message(temp)
             places = ", ".join(unmerged(temp)) or tail(stop.words, 500)
@@ -128,15 +127,6 @@ def port_base(tree: Path, new: Release, series: Series, patched: Path) -> str:
     git.run(tree, *fetch, str(patched), "HEAD")
     add_files(tree, replace(series, release=new))
     return git.text(patched, "rev-parse", f"HEAD~{len(series.patches)}")
-
-
-def port(tree: Path, new: Release, patched: Path, base: str) -> None:
-    """Merge the commits of a patched tree.
-
-    Raises:
-        Stopped: a patch conflicts.
-    """
-    am_mails(tree, mails_of(patched, base), new.source_date_epoch, "--3way")
 
 
 def unmerged(tree: Path) -> list[str]:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Commits of a patched tree written back below ``patches/``, and what is generated."""
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -10,16 +10,10 @@ from patchset.errors import ConflictError, PatchsetError
 from patchset.release import Release, load, releases
 from patchset.series import patched_files
 from patchset.series import state as states
-from patchset.series.apply import (
-    ENTRY,
-    changes_between,
-    computed,
-    tree_of,
-)
-from patchset.series.commits import read_commits
+from patchset.series.apply import changes_between, computed, tree_of
+from patchset.series.commits import Commits, read_commits
 from patchset.series.listing import updated
 from patchset.series.read import (
-    INPUT,
     MAX_FILE,
     MERGED,
     MODULES,
@@ -29,7 +23,6 @@ from patchset.series.read import (
     content_of,
     read_series,
 )
-from patchset.series.state import BRANCH, STOCK_REF, Port, State, other_branch
 from patchset.series.stock_tree import stock_tree
 from patchset.series.variants import written
 
@@ -55,20 +48,22 @@ def refresh(release: Release, *, everything: bool = False) -> Outcome:
     outcome = Outcome()
     tree = tree_of(release)
     with files.lock(tree):
-        state = states.read(tree, State)
+        state = states.read(tree, states.State)
         if tree.exists() and state is None:
             raise PatchsetError(
                 f"{tree} has no stamp, or one of another version of this tool",
                 f"keep its commits (git format-patch), then nox -s apply -- "
                 f"{release.name} --discard",
             )
-        made = _save(release, tree, state, outcome) if state else None
-        generate(_reached(release, outcome.written, everything), outcome)
+        made = None
+        if state and _holds_commits(release, tree, state):
+            made = _save(release, tree, state, outcome)
+        _generate(release, outcome, everything)
         if made and state:
             if release.name not in outcome.broken:
-                wanted = changes_between(tree, STOCK_REF, "HEAD")
+                wanted = changes_between(tree, states.STOCK_REF, "HEAD")
                 patched_files.check(release, patched_files.sums_of(wanted))
-            now = State(
+            now = states.State(
                 head=git.text(tree, "rev-parse", "HEAD"),
                 stock=state.stock,
                 inputs=read_series(release).inputs,
@@ -79,43 +74,39 @@ def refresh(release: Release, *, everything: bool = False) -> Outcome:
     return outcome
 
 
-def _reached(release: Release, written: Set[str], everything: bool) -> list[Release]:
-    """Return the release, and the others that an edit reaches and that were ported."""
-    return [
+def _generate(release: Release, outcome: Outcome, everything: bool) -> None:
+    """Pin what the series of a release makes, and of those that an edit reaches."""
+    chosen = [
         other
         for other in releases()
         if other.name == release.name
         or (
             patched_files.read(other) is not None
-            and (everything or not written.isdisjoint(read_series(other).inputs))
+            and (
+                everything or not outcome.written.isdisjoint(read_series(other).inputs)
+            )
         )
     ]
-
-
-def generate(chosen: Sequence[Release], outcome: Outcome) -> None:
-    """Compute and write ``patched-files.sha256``."""
     with console.step(f"apply {len(chosen)} series"):
-        for release in chosen:
-            place = patched_files.file(release)
+        for other in chosen:
+            place = patched_files.file(other)
             try:
-                sums = patched_files.sums_of(computed(read_series(release)))
+                sums = patched_files.sums_of(computed(read_series(other)))
             except ConflictError as error:
-                outcome.broken[release.name] = error
+                outcome.broken[other.name] = error
+                continue
+            text = patched_files.text(sums)
+            if text == (place.read_text("utf-8") if place.is_file() else ""):
+                continue
+            if text:
+                files.write_text(place, text)
             else:
-                text = patched_files.text(sums)
-                if text == (place.read_text("utf-8") if place.is_file() else ""):
-                    continue
-                if text:
-                    files.write_text(place, text)
-                else:
-                    place.unlink()
-                outcome.lines.append(f"wrote {release.name}/{place.name}")
+                place.unlink()
+            outcome.lines.append(f"wrote {other.name}/{place.name}")
 
 
-def _save(
-    release: Release, tree: Path, state: State, outcome: Outcome
-) -> Series | None:
-    """Write the tree's commits into ``patches/``; None without work in the tree."""
+def _holds_commits(release: Release, tree: Path, state: states.State) -> bool:
+    """Return whether a tree has commits to write back; refuse one that is not ready."""
     for what, place in (("am", "rebase-apply"), ("rebase", "rebase-merge")):
         if (tree / ".git" / place).exists():
             raise PatchsetError(
@@ -127,19 +118,23 @@ def _save(
             f"{tree} has changes that are not committed",
             "git commit --amend, or a commit of their own",
         )
-    if branch := other_branch(tree):
+    if branch := states.other_branch(tree):
         raise PatchsetError(
-            f"{tree} is on {branch}; only {BRANCH} is written back",
-            f"git switch {BRANCH}, then git merge --ff-only or git cherry-pick",
+            f"{tree} is on {branch}; only {states.BRANCH} is written back",
+            f"git switch {states.BRANCH}, then git merge --ff-only or git cherry-pick",
         )
-    same = git.text(tree, "rev-parse", "HEAD") == state.head
-    if same and not state.port and not state.stopped:
-        return None
     if state.port and git.text(stock_tree(release), "rev-parse", "HEAD") != state.stock:
         raise PatchsetError(
             f"{release.folder}/release.toml names another source than {tree} is of",
             f"put back what was there, or nox -s apply -- {release.name} --discard",
         )
+    same = git.text(tree, "rev-parse", "HEAD") == state.head
+    return bool(state.port) or state.stopped or not same
+
+
+def _save(
+    release: Release, tree: Path, state: states.State, outcome: Outcome
+) -> Series:
     found = read_commits(tree)
     if not found.patches:
         raise PatchsetError(
@@ -148,64 +143,64 @@ def _save(
         )
     series = Series(release, found.modules, found.patches, {})
     listing = updated(release, series.entries)
-    texts = {MODULES + path: data.decode() for path, data in found.modules.items()}
-    for patch in found.patches:
-        texts[f"{patch.name}/{REASON}"] = patch.reason
-        for name, diff in written(release, found, patch).items():
-            texts[f"{patch.name}/{name}"] = diff
+    texts = _texts(release, found) | listing.texts
     if state.port:
-        _show_moved(release, tree, state, state.port)
         marks, outcome.lines = _ported(release, tree, state, state.port, series)
         texts |= marks
-    if large := [name for name in texts if len(texts[name].encode()) > MAX_FILE]:
-        raise PatchsetError(
-            f"{', '.join(large)}: more than {MAX_FILE} bytes",
-            "split the commit: git rebase -i",
-        )
-    texts |= listing.texts
     # A patch that was never applied is left out, and kept.
     left = {name.partition("/")[0] for name in listing.gone} - {*state.applied}
     left -= {MODULES.rstrip("/")}
     gone = [name for name in sorted(listing.gone) if name.partition("/")[0] not in left]
-    ours = {*state.inputs.items(), *state.written.items()}
-    changed = _changed(release, texts, gone, ours)
+    changed = _changed(release, texts, gone, state.inputs)
     outcome.written = {name for name in changed if not name.endswith(f"/{REASON}")}
     outcome.lines += changed.values()
     outcome.lines += [f"left out of the series: {name}" for name in sorted(left)]
-    # The run after one that is killed from here on knows these files as its own.
-    mine = {n: git.blob_id(t.encode()) for n, t in texts.items() if INPUT.fullmatch(n)}
-    states.write(tree, state.model_copy(update={"written": mine}))
+    root = paths.patches_dir()
     files.write_all(
-        {paths.patches_dir() / name: texts[name] for name in changed if name in texts}
-        | {paths.patches_dir() / SERIES: listing.text}
+        {root / name: texts[name] for name in changed if name in texts}
+        | {root / SERIES: listing.text}
     )
-    for name in gone:
-        file = paths.patches_dir() / name
+    for file in map(root.joinpath, gone):
         file.unlink(missing_ok=True)
         if not any(file.parent.iterdir()):
             file.parent.rmdir()
     return series
 
 
+def _texts(release: Release, found: Commits) -> dict[str, str]:
+    """Return the modules, reasons and diffs of commits, by name below ``patches/``."""
+    texts = {MODULES + path: data.decode() for path, data in found.modules.items()}
+    for patch in found.patches:
+        texts[f"{patch.name}/{REASON}"] = patch.reason
+        for name, diff in written(release, found, patch).items():
+            texts[f"{patch.name}/{name}"] = diff
+    if large := [name for name in texts if len(texts[name].encode()) > MAX_FILE]:
+        raise PatchsetError(
+            f"{', '.join(large)}: more than {MAX_FILE} bytes",
+            "split the commit: git rebase -i",
+        )
+    return texts
+
+
 def _changed(
     release: Release,
     texts: Mapping[str, str],
     gone: Iterable[str],
-    ours: Set[tuple[str, str]],
+    inputs: Mapping[str, str],
 ) -> dict[str, str]:
     """Return the files to be written or deleted, with a line that says what is done.
 
-    ``ours`` has the files with git's names of contents that may be replaced.
+    ``inputs`` has git's names of what the tree was made of, and may be replaced.
 
     Raises:
-        PatchsetError: one of them was edited since the tree was made.
+        PatchsetError: a file was edited since the tree was made.
     """
     changed = {}
     for name in (*texts, *gone):
         file = paths.patches_dir() / name
         there = git.blob_id(content_of(file)) if file.exists() else None
         made = git.blob_id(texts[name].encode()) if name in texts else None
-        if there not in (None, made) and (name, there) not in ours:
+        if there not in (None, made, inputs.get(name)):
             raise PatchsetError(
                 f"{file} was edited since the tree was made, and differs from it",
                 f"a tree without work: nox -s apply -- {release.name} --discard; else "
@@ -218,47 +213,17 @@ def _changed(
     return changed
 
 
-def _show_moved(release: Release, tree: Path, state: State, port: Port) -> None:
-    """Stop once at patches that git has put on other files than they were for."""
-    found = moved(tree, read_series(load(port.source)))
-    if found and not port.shown:
-        shown = port.model_copy(update={"shown": True})
-        states.write(tree, state.model_copy(update={"port": shown}))
-        raise ConflictError(
-            "these patches change other files than before, by your merge, or because "
-            "git took a file that is gone for one that has its lines:\n  "
-            + "\n  ".join(found),
-            f"look at each: git -C {tree} log -p {STOCK_REF}..; amend what is wrong; "
-            f"then nox -s refresh -- {release.name} takes the tree as it is",
-        )
-
-
-def moved(tree: Path, series: Series) -> list[str]:
-    """Return patches of a series that change other files in a tree's commits, with
-    both.
-    """
-    form = f"--format=%x00%(trailers:key={ENTRY},valueonly,separator=%x20)"
-    names = ("log", "--no-renames", "--name-only", form, f"{STOCK_REF}..HEAD")
-    commits = git.text(tree, *names).split("\0")[1:]
-    now = {lines[0]: {*lines[1:]} - {""} for lines in map(str.splitlines, commits)}
-    return [
-        f"{patch.name}: {', '.join(sorted(now[patch.name]))}; it was for "
-        f"{', '.join(sorted(patch.paths))}"
-        for patch in series.patches
-        if now.get(patch.name, {*patch.paths}) != {*patch.paths}
-    ]
-
-
 def _ported(
-    release: Release, tree: Path, state: State, port: Port, made: Series
+    release: Release, tree: Path, state: states.State, port: states.Port, made: Series
 ) -> tuple[dict[str, str], list[str]]:
     """Return a mark for each patch that is gone, and git's comparison of both."""
     names = {patch.name for patch in made.patches}
     old = read_series(load(port.source)).patches
-    dropped = [patch.name for patch in old if patch.name not in names]
     marks = {
-        f"{name}/{release.name}{MERGED}": f"Found in the source of {release.name}.\n"
-        for name in dropped
+        f"{patch.name}/{release.name}{MERGED}": f"Found in the source of "
+        f"{release.name}.\n"
+        for patch in old
+        if patch.name not in names
     }
     ranges = (port.commits, f"{state.head}..HEAD")
     # A patch that was merged into much else is still the same one.
@@ -266,7 +231,7 @@ def _ported(
     compared = git.attempt(tree, "range-diff", *options, *ranges).stdout.splitlines()
     lines = [*compared, f"git -C {tree} range-diff {' '.join(ranges)}"]
     return marks, lines + [
-        f"{name} is dropped: say where upstream has it in patches/{mark}; delete that "
-        "file if it was dropped for another reason"
-        for name, mark in zip(dropped, marks, strict=True)
+        f"{mark.partition('/')[0]} is dropped: say where upstream has it in "
+        f"patches/{mark}; delete that file if it was dropped for another reason"
+        for mark in marks
     ]

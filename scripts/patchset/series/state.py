@@ -68,17 +68,14 @@ class Port(BaseModel):
 
     source: str = Field(alias="from", pattern=r"^v[0-9][0-9a-z.]*$")
     commits: str = Field(alias="range", pattern=r"^[0-9a-f]{40}\.\.[0-9a-f]{40}$")
-    #: Whether patches that went onto other files were named already.
-    shown: bool = False
 
 
 class State(BaseModel):
     """Of a patched tree: the commits that the tool made, and what of.
 
-    ``inputs`` are the files that it was made of, and ``written`` those that ``refresh``
-    was about to write when it ended, by git's names of their contents; ``applied`` the
-    entries that have a commit, ``pinned`` the sums that must come out. ``stopped``: git
-    am waits, and nothing else is there.
+    ``inputs`` are the files that it was made of, by git's names of their contents;
+    ``applied`` the entries that have a commit, ``pinned`` the sums that must come out.
+    ``stopped``: git am waits, and nothing else is there.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -90,7 +87,6 @@ class State(BaseModel):
     pinned: dict[str, Sha256] | None = None
     stopped: bool = False
     port: Port | None = None
-    written: dict[Input, Id] = {}
 
     @property
     def refs(self) -> set[str]:

@@ -1,14 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which diffs of a patch are written after an edit, and for which releases.
 
-A diff that still does what the commit does is kept byte for byte. Else its hunks that
-are unchanged are kept, and the others are written with the least context with which the
-diff does the same to each release that shares it. Where there is none, the release gets
-a diff of its own.
+A diff that still does what the commit does is kept byte for byte. Else it is written
+with the least context with which it does the same to each release that shares it. Where
+there is none, the release gets a diff of its own.
 """
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,8 +22,6 @@ from patchset.series.stock_tree import stock_tree
 
 #: Lines around a hunk: the least that does is taken.
 _CONTEXTS = (1, 2, 3)
-
-
 _DIFF = tuple(word for word in DIFF if not word.startswith("--unified"))
 
 
@@ -46,11 +42,11 @@ class _Side:
         git.run(self.index, "read-tree", self.start)
         return applied(self.index, diff)
 
-    def edit(self, made: str) -> list[list[tuple[str, ...]]]:
+    def edit(self, made: str) -> list[str]:
         """Return what a diff does beyond the stored one, wherever it does."""
         words = ("diff", *_DIFF, "--unified=0", self.before or "", made)
-        edit = _changes(git.run(self.index, *words).decode())
-        return [[(head.split("\n")[0],), *map(_lines, hunks)] for head, hunks in edit]
+        lines = git.run(self.index, *words).decode().split("\n")
+        return [line for line in lines if line.startswith(("diff ", "-", "+"))]
 
 
 def written(release: Release, found: Commits, patch: Patch) -> dict[str, str]:
@@ -61,8 +57,9 @@ def written(release: Release, found: Commits, patch: Patch) -> dict[str, str]:
     file = variant(patch.name, release.name)
     if file is None:
         return {f"{release.name}.diff": patch.diff}
-    reason = content_of(file.with_name(REASON))
-    stored = read_patch(patch.name, reason, content_of(file), file).diff
+    stored = read_patch(
+        patch.name, content_of(file.with_name(REASON)), content_of(file), file
+    ).diff
     if found.makes(patch.name, stored):
         return {}
     sharing = _sharing(release, patch.name, file)
@@ -101,7 +98,9 @@ def _least(
         if other.name != release.name
     }
     best, most = patch.diff, {release.name}
-    for text in _candidates(found, commit, own, stored):
+    for context in _CONTEXTS:
+        options = (*_DIFF, f"--unified={context}", f"{commit}^", commit)
+        text, _ = plain(git.run(found.tree, "diff", *options).decode().rstrip("\n"))
         if own.apply(text) != goal:
             continue
         same = {name for name, side in others.items() if _same(side, text, own, goal)}
@@ -113,7 +112,6 @@ def _least(
 
 
 def _sharing(release: Release, name: str, file: Path) -> list[Release]:
-    """Return the releases that take a patch by the same file, and this one."""
     taking = [line for line in lines() if line.entry == name]
     return [
         other
@@ -144,13 +142,11 @@ def _same(side: _Side, text: str, own: _Side, goal: str) -> bool:
 def _side(
     index: Path, tree: Path, commit: str, before: Sequence[Patch], stored: str
 ) -> _Side:
-    """Return a commit, with patches on it, as the place of another patch."""
     index.mkdir(parents=True)
     borrow(index, tree, commit)
     for patch in before:
         applied(index, patch.diff)
-    start = git.text(index, "write-tree")
-    return _Side(index, start, applied(index, stored))
+    return _Side(index, git.text(index, "write-tree"), applied(index, stored))
 
 
 def _before(index: Path, release: Release, patch: Patch, stored: str) -> _Side:
@@ -164,47 +160,3 @@ def _before(index: Path, release: Release, patch: Patch, stored: str) -> _Side:
             needed.update(one.paths)
             chosen.insert(0, one)
     return _side(index, stock_tree(release), "HEAD", chosen, stored)
-
-
-def _candidates(found: Commits, commit: str, own: _Side, stored: str) -> Iterator[str]:
-    """Yield diffs of a commit with more and more context.
-
-    The stored hunks that still fit are among them.
-    """
-    kept: dict[str, dict[tuple[str, ...], str]] = {}
-    for head, hunks in _changes(stored):
-        fitting = [hunk for hunk in hunks if own.apply(head + hunk)]
-        kept[head.partition("\n")[0]] = {_lines(hunk): hunk for hunk in fitting}
-    for context in _CONTEXTS:
-        options = (*_DIFF, f"--unified={context}", f"{commit}^", commit)
-        diff, _ = plain(git.run(found.tree, "diff", *options).decode().rstrip("\n"))
-        text = ""
-        for head, hunks in _changes(diff):
-            text += head + "".join(_with(kept.get(head.partition("\n")[0], {}), hunks))
-        yield text
-
-
-def _with(kept: Mapping[tuple[str, ...], str], hunks: Sequence[str]) -> Iterator[str]:
-    """Yield hunks; those that a kept one does, alone or several together, as it is."""
-    number = 0
-    while number < len(hunks):
-        for end in range(len(hunks), number, -1):
-            together = sum(map(_lines, hunks[number:end]), ())
-            if together in kept:
-                break
-        else:
-            end, together = number + 1, ()
-        yield kept.get(together, hunks[number])
-        number = end
-
-
-def _changes(diff: str) -> Iterator[tuple[str, list[str]]]:
-    """Yield each file of a diff: its head, and its hunks."""
-    for part in re.split(r"^(?=diff --git )", diff, flags=re.MULTILINE)[1:]:
-        head, *hunks = re.split(r"^(?=@@ )", part, flags=re.MULTILINE)
-        yield head, hunks
-
-
-def _lines(hunk: str) -> tuple[str, ...]:
-    """Return the lines that a hunk takes out and puts in."""
-    return tuple(line for line in hunk.split("\n")[1:] if line[:1] in ("-", "+"))

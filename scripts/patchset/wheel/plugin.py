@@ -14,7 +14,6 @@ from patchset import console, files, paths
 from patchset.release import load
 from patchset.series.read import content_of
 from patchset.wheel import archive, record
-from patchset.wheel.archive import Member
 
 PACKAGE = "vllm_qwen_tools"
 #: In ``patches/plugin``: the number of the last build, and the digest of its files.
@@ -68,7 +67,9 @@ def build(out: Path | None = None) -> Path:
     )
     place = out or paths.build_dir() / "wheels/plugin"
     place /= f"{PACKAGE}-{version}-py3-none-any.whl"
-    members = [Member(name, 0o644, content) for name, content in contents.items()]
+    members = [
+        archive.Member(name, 0o644, content) for name, content in contents.items()
+    ]
     with files.atomic_file(place) as temp:
         archive.write(temp, members, None, load().source_date_epoch)
     files.remove_others(place, f"{PACKAGE}-*.whl")
