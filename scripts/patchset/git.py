@@ -8,7 +8,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from patchset import files
+from patchset import files, process
 from patchset.errors import MissingToolError, PatchsetError, UnavailableError, tail
 
 #: The committer in the trees. Fixed, so that equal trees have equal commit ids.
@@ -69,10 +69,10 @@ def run(
         UnavailableError: it did not end in time.
         GitError: it exits with another status than 0.
     """
-    done = _start(folder, arguments, stdin, epoch)
-    if done.returncode:
-        raise failure(folder, arguments, done.stderr.decode(errors="replace"))
-    return done.stdout
+    status, out, err = _start(folder, arguments, stdin, epoch)
+    if status != 0:
+        raise failure(folder, arguments, err.decode(errors="replace"))
+    return out
 
 
 def failure(folder: Path, arguments: tuple[str, ...], words: str) -> PatchsetError:
@@ -93,9 +93,9 @@ def attempt(
     epoch: int | None = None,
 ) -> subprocess.CompletedProcess[str]:
     """Run git, whatever its exit status."""
-    done = _start(folder, arguments, stdin, epoch)
-    out, err = (said.decode(errors="replace") for said in (done.stdout, done.stderr))
-    return subprocess.CompletedProcess(arguments, done.returncode, out, err)
+    status, *said = _start(folder, arguments, stdin, epoch)
+    out, err = (words.decode(errors="replace") for words in said)
+    return subprocess.CompletedProcess(arguments, status, out, err)
 
 
 def text(folder: Path, *arguments: str) -> str:
@@ -114,7 +114,7 @@ def _start(
     arguments: tuple[str, ...],
     stdin: bytes | None,
     epoch: int | None,
-) -> subprocess.CompletedProcess[bytes]:
+) -> tuple[int, bytes, bytes]:
     name, mail = IDENTITY
     environment = {
         key: value for key, value in os.environ.items() if not key.startswith("GIT_")
@@ -138,19 +138,15 @@ def _start(
         environment |= {"GIT_AUTHOR_DATE": date, "GIT_COMMITTER_DATE": date}
     settings = [part for key, value in _SETTINGS for part in ("-c", f"{key}={value}")]
     try:
-        return subprocess.run(
+        child = subprocess.Popen(
             ["git", *settings, *arguments],
             cwd=folder,
-            input=stdin or b"",
-            capture_output=True,
+            stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             env=environment,
-            timeout=TIMEOUT,
+            process_group=0,
         )
-    except subprocess.TimeoutExpired as error:
-        raise UnavailableError(
-            f"git {' '.join(arguments[:2])} did not end in {TIMEOUT:.0f} s",
-            "look at the remote or the disk, then run the same command again",
-        ) from error
     except (FileNotFoundError, NotADirectoryError) as error:
         if not folder.is_dir():
             raise PatchsetError(
@@ -159,3 +155,15 @@ def _start(
         raise MissingToolError(
             "git is not installed", "install it: apt-get install git"
         ) from error
+    with child:
+        try:
+            out, err = child.communicate(stdin, TIMEOUT)
+        except BaseException as error:
+            process.end(child)
+            if isinstance(error, subprocess.TimeoutExpired):
+                raise UnavailableError(
+                    f"git {' '.join(arguments[:2])} did not end in {TIMEOUT:.0f} s",
+                    "look at the remote or the disk, then run the same command again",
+                ) from error
+            raise
+    return child.returncode, out, err

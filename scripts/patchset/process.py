@@ -2,7 +2,7 @@
 """Run a long program so that its output is seen, and so that it ends with this one."""
 
 import contextlib
-import io
+import functools
 import os
 import re
 import shutil
@@ -11,7 +11,8 @@ import subprocess
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from io import BufferedReader
 from pathlib import Path
 from typing import cast
 
@@ -26,6 +27,8 @@ from patchset.errors import (
 
 #: Seconds between two notes that a program is at work.
 HEARTBEAT = 30.0
+#: Bytes of output that are read at a time, and of a line that has not ended.
+_MOST = 1 << 16
 #: Seconds that an interrupted program has to clean up, and then to end.
 GRACE, LAST_GRACE = 30.0, 5.0
 _NO_NETWORK = re.compile(
@@ -81,50 +84,104 @@ def run(
                 f"{program} is not installed", "install it; setpriv is in util-linux"
             )
     tail: deque[str] = deque(maxlen=15)
-    ended = threading.Event()
-    child = subprocess.Popen(
-        argv,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        env=dict(env) if env is not None else None,
-        cwd=cwd,
-        start_new_session=True,
-        # Locks are held until the program has ended, even if this process is killed.
-        pass_fds=tuple(files.locks_held),
-    )
-    try:
-        threading.Thread(target=_tell, args=(prefix, tail, ended), daemon=True).start()
-        pipe = cast(io.BufferedReader, child.stdout)
-        # Of a line that is written over, each state comes with its carriage return.
-        for raw in io.TextIOWrapper(pipe, "utf-8", errors="replace", newline=""):
-            if not (line := raw.strip("\r\n")).strip():
-                continue
-            tail.append(line)
-            if not wordy and not raw.endswith("\r"):
-                console.note(f"  {prefix}: {line}")
-    except BaseException:
-        console.note(f"  {prefix}: told to stop, which can take a minute")
-        end(child)
-        raise
-    finally:
-        ended.set()
+    with contextlib.ExitStack() as at_end:
+        with _signals_wait():
+            child = subprocess.Popen(
+                argv,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                env=dict(env) if env is not None else None,
+                cwd=cwd,
+                start_new_session=True,
+                # Locks are held until the program has ended, even if this process is
+                # killed.
+                pass_fds=tuple(files.locks_held),
+            )
+            at_end.push(functools.partial(_interrupted, child, prefix))
+        output, ended = _Output(child), threading.Event()
+        at_end.callback(ended.set)
+        told = (prefix, output, ended)
+        threading.Thread(target=_tell, args=told, daemon=True).start()
+        for line in output.lines():
+            if line.strip():
+                tail.append(line)
+                # Of buildah's, the steps say more than what each prints.
+                if line.startswith("STEP ") or not output.last.startswith("STEP "):
+                    output.last = line
+                if not wordy:
+                    console.note(f"  {prefix}: {line}")
     if status := child.wait():
         for line in tail if wordy else ():
             console.note(f"  {prefix}: {line}")
         raise _failure(str(arguments[0]), status, tail)
 
 
-def _tell(prefix: str, tail: deque[str], ended: threading.Event) -> None:
+@contextlib.contextmanager
+def _signals_wait() -> Iterator[None]:
+    """Hold signals back until the block has ended: no program is started unseen."""
+    came: list[int] = []
+    handlers = {}
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            if callable(signal.getsignal(number)):
+                handler = signal.signal(number, lambda number, _: came.append(number))
+                handlers[number] = handler
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        for late in came:
+            signal.raise_signal(late)
+
+
+def _interrupted(
+    child: subprocess.Popen[bytes], prefix: str, error: object, *_: object
+) -> None:
+    if error is not None:
+        console.note(f"  {prefix}: told to stop, which can take a minute")
+        end(child)
+
+
+class _Output:
+    """What a program prints, by lines.
+
+    ``bar`` is the line that has not ended, ``last`` the last one that has.
+    """
+
+    def __init__(self, child: subprocess.Popen[bytes]) -> None:
+        self.bar = self.last = ""
+        self._pipe = cast(BufferedReader, child.stdout)
+
+    def lines(self) -> Iterator[str]:
+        """Yield its lines as they come; of one that is written over, the last state."""
+        begun = b""
+        while chunk := self._pipe.read1(_MOST):
+            *whole, begun = (begun + chunk).split(b"\n")
+            yield from map(self._shown, whole)
+            # A bar may be written over for hours before its line ends.
+            begun = begun[begun.rstrip(b"\r").rfind(b"\r") + 1 :][-_MOST:]
+            self.bar = self._shown(begun)
+        yield self._shown(begun)
+
+    @staticmethod
+    def _shown(raw: bytes) -> str:
+        """Return what a line shows in the end."""
+        return raw.decode(errors="replace").rstrip("\r").rpartition("\r")[2]
+
+
+def _tell(prefix: str, output: _Output, ended: threading.Event) -> None:
     """Say now and then that a program is at work, and how far, until it has ended."""
     start = time.monotonic()
     while not ended.wait(HEARTBEAT):
         past = console.duration(time.monotonic() - start)
-        last = f": {tail[-1].strip()[:160]}" if tail else ""
-        console.note(f"  {prefix}: at work for {past}{last}")
+        shown = (output.bar.strip() or output.last)[:160]
+        console.note(f"  {prefix}: at work for {past}{shown and f': {shown}'}")
 
 
 def _failure(program: str, status: int, tail: Sequence[str]) -> PatchsetError:
+    """Return the error for a program that ended with a status."""
     name = Path(program).name
     if full := [line for line in tail if files.tells_of_no_space(line)]:
         return NoSpaceError(

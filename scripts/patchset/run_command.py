@@ -16,6 +16,7 @@ from patchset.errors import (
     EXIT_INTERRUPTED,
     MissingToolError,
     PatchsetError,
+    UnavailableError,
 )
 
 
@@ -76,6 +77,10 @@ def _ending(
     except BrokenPipeError:
         told = PatchsetError(
             "what this command wrote to has ended", "run it again without the pipe"
+        )
+    except ConnectionError as error:
+        told = UnavailableError(
+            f"the network failed: {error}", "run the same command again"
         )
     except ModuleNotFoundError as error:
         message = f"the Python package {error.name} is not installed here"

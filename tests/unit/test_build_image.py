@@ -13,13 +13,18 @@ from conftest import (
     APT,
     SITE,
     Project,
+    StandIn,
+    build_wheel,
     replaced,
     tar,
 )
+from patchset import files, process
+from patchset.image import buildah as buildah_store
 from patchset.image import debian, labels, layout, skopeo
 from patchset.inputs import lock
 from patchset.inputs.lock import Locked
-from patchset.release import Artifact
+from patchset.release import Artifact, load, this_machine
+from patchset.series.apply import PatchedRelease
 
 NAME = "localhost/vllm-mtp-patches:v1.2.0-mtp.1"
 needs_buildah = pytest.mark.skipif(
@@ -103,6 +108,48 @@ def test_docker_builds_what_export_wrote(
     assert skopeo.stored(NAME) is None
 
 
+def test_a_whole_image_of_the_same_files_is_left_and_another_is_tried_first(
+    packaged: Project,
+    tmp_path: Path,
+    stand_in: StandIn,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nothing is downloaded before a small build has shown that buildah can."""
+    stand_in("buildah", f"case $1 in info) echo {tmp_path};; bud) exit 9;; esac")
+    monkeypatch.setenv("PATCHSET_ROOT", str(packaged.root))
+    monkeypatch.setattr(debian, "rootfs", lambda *_: packaged.series)
+    monkeypatch.setattr(lock, "read", lambda *_: [])
+    monkeypatch.setattr(lock, "gather", lambda *_: pytest.fail("a download"))
+    monkeypatch.setattr(files, "need_space", lambda _: None)  # of a real image
+    patched = PatchedRelease(load("v1.2.0"), "cuda")
+    lock_file = lock.lock_file(patched.pin, "cuda", this_machine())
+    lock_file.parent.mkdir(parents=True)
+    lock_file.touch()
+    said = labels.labels(patched, build_wheel(packaged)) | {
+        labels.ROOTFS_SHA256: files.sha256_file(packaged.series),
+        labels.LOCK_SHA256: files.sha256_file(lock_file),
+    }
+    with pytest.raises(process.ProgramError, match="status 9"):
+        debian.build(patched)
+    out = layout.folder(patched)
+    config = layout.dump(
+        {
+            "os": "linux",
+            "architecture": "amd64",
+            "rootfs": {"diff_ids": []},
+            "config": {"Labels": said},
+        }
+    )
+    manifest = {"config": layout.descriptor(config, layout.CONFIG), "layers": []}
+    top = layout.descriptor(layout.dump(manifest), layout.MANIFEST)
+    layout.write(out / "image", top, "v1", [config, layout.dump(manifest)])
+    monkeypatch.setattr(buildah_store, "labels", lambda _: said)
+    assert debian.build(patched) == out
+    monkeypatch.setattr(buildah_store, "labels", lambda _: {})
+    with pytest.raises(process.ProgramError, match="status 9"):
+        debian.build(patched)
+
+
 @pytest.mark.skipif(shutil.which("skopeo") is None, reason=f"{APT}skopeo")
 def test_what_is_begun_instead_is_said_first(
     released: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -183,6 +230,11 @@ def test_a_fifo_in_place_of_a_layer_is_not_waited_for(
     os.mkfifo(blob)
     said = released.run("publish", f"{host}/team/fifo", status=1).stderr
     assert "is not a plain file" in said
+
+
+def test_the_cpus_image_has_its_own_name(packaged: Project) -> None:
+    assert labels.local(PatchedRelease(load("v1.2.0"))) == NAME
+    assert labels.local(PatchedRelease(load("v1.2.0"), "cpu")) == f"{NAME}-cpu"
 
 
 def test_a_pin_has_the_digest_of_the_official_image_where_it_can_be_asked(

@@ -3,9 +3,11 @@
 
 import hashlib
 import json
+import marshal
 import os
 import py_compile
 import shutil
+import struct
 import subprocess
 import sys
 import sysconfig
@@ -57,6 +59,14 @@ def test_each_patch_is_judged_by_its_own_files(site: Path) -> None:
     assert wrong(site) == found
 
 
+def test_without_a_module_of_ours_no_patch_is_live(site: Path) -> None:
+    """It is in no diff, and all patches need it."""
+    made = json.loads((site / MANIFEST).read_text())
+    made["files"]["vllm/own.py"] = {"patched": "0" * 64}
+    (site / MANIFEST).write_text(json.dumps(made))
+    assert "0 of 2 patches of v1.2.0 are live" in wrong(site)
+
+
 FINDER = """\
 import importlib.util, sys
 from pathlib import Path
@@ -99,8 +109,15 @@ def test_an_editable_install_is_judged_where_it_lies(
     assert (f"Python imports {tree / 'vllm'}" in shown) == (kind != "egg-link")
     (tree / "vllm/reader.py").write_text("READ = 2\n")
     assert "vllm/reader.py is not the" in packaged.run(*here, status=1).stdout
-    shutil.copytree(packaged.patched.with_name("stock"), tree, dirs_exist_ok=True)
+    stock = packaged.patched.with_name("stock")
+    shutil.copytree(stock, tree, dirs_exist_ok=True)
     assert f"{tree / 'vllm'}: a stock vLLM" in packaged.run(*here, status=3).stderr
+
+
+def test_another_vllm_that_is_imported_instead(site: Path, tmp_path: Path) -> None:
+    other = lay(tmp_path / "other", {"vllm/__init__.py": ""})
+    path = f"{other}{os.pathsep}{site}"
+    assert f"shadow: Python imports {other / 'vllm'}" in wrong(site, PYTHONPATH=path)
 
 
 def test_a_vllm_of_the_folder_it_is_started_in(site: Path, tmp_path: Path) -> None:
@@ -236,6 +253,20 @@ def test_a_manifest_that_is_of_nothing_is_not_believed(
     (site / MANIFEST).write_text(change)
     done = run_doctor(site)
     assert done.returncode == doctor.STOCK and "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("flags", [None, 2])
+def test_bytecode_that_is_cut_or_has_odd_flags(site: Path, flags: int | None) -> None:
+    """Python makes the first again, and takes the second."""
+    made = Path(str(py_compile.compile(str(site / "vllm/reader.py"))))
+    if flags is None:
+        made.write_bytes(made.read_bytes()[:7])
+    else:
+        other = marshal.dumps(compile("READ = 2", "reader.py", "exec"))
+        made.write_bytes(made.read_bytes()[:16] + other)
+        struct.pack_into("<L", data := bytearray(made.read_bytes()), 4, flags)
+        made.write_bytes(data)
+    assert ("bytecode" in wrong(site, status=int(bool(flags)))) == bool(flags)
 
 
 def test_what_a_manifest_says_is_shown_as_plain_text(site: Path) -> None:

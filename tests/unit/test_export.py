@@ -59,7 +59,8 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("exported")
     project = Project(root / "checkout", root)
     sdist = make_sdist(root, {**STOCK, "tests/test_parser.py": PARSER})
-    lay(project.folder, {"release.toml": release_toml(sdist), "series": ""})
+    pin = {"release.toml": release_toml(sdist), "series": ""}
+    lay(project.folder, pin)
     lay(project.root, {"noxfile.py": "", "tests/patches/test_one.py": ""})
     changed = (*CHANGED, "tests/test_parser.py")
     diffs = [diff_line(5, "five", path) for path in changed] + [DELETED]
@@ -137,6 +138,10 @@ def series_of(files: dict[str, str]) -> dict[str, str]:
     }
 
 
+def umount(place: Path) -> None:
+    subprocess.run(["/bin/umount", "--lazy", str(place)], check=True)
+
+
 def mount(place: Path, *options: str) -> None:
     argv = ["/bin/mount", *options, str(place)]
     if subprocess.run(argv, capture_output=True).returncode:
@@ -150,7 +155,7 @@ def disk(tmp_path: Path) -> Iterator[Path]:
     place.mkdir()
     mount(place, "-t", "tmpfs", "-o", "size=64m", "tmpfs")
     yield place
-    subprocess.run(["/bin/umount", "--lazy", str(place)], check=True)
+    umount(place)
 
 
 #: For each state: what apply, undo and state answer, the exit status and words of the
@@ -186,6 +191,8 @@ STATES: dict[str, Answers] = {
     "hard links": ((0, "patched: "), (0, "nothing to undo"), (3, "stock: ")),
     "no right": ((1, "vllm: Permission denied"), (0, "nothing"), (3, "stock: ")),
     "no right below": ((1, "no right to write in vllm/s"), (0, "no"), (3, "stock: ")),
+    "read-only": ((1, "vllm: Read-only file system"), (0, "no"), (3, "stock: ")),
+    "not replaceable": ((1, "api.py cannot be replaced"), (0, "no"), (3, "stock: ")),
     "a development version": ((0, "patched: "), (0, "nothing"), (3, "stock: ")),
     "a repository": ((0, "patched: "), (0, "nothing to undo"), (3, "stock: ")),
     "odd settings": ((0, "patched: "), (0, "nothing to undo"), (3, "stock: ")),
@@ -240,6 +247,11 @@ def make(state: str, site: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, 
                 if subprocess.run([*UNPRIVILEGED, "/bin/true"]).returncode:
                     pytest.skip("no setpriv")
                 return UNPRIVILEGED
+        case "read-only":
+            mount(site, "--bind", str(site))
+            mount(site, "-o", "remount,bind,ro")
+        case "not replaceable":
+            mount(file := site / "vllm/serve/api.py", "--bind", str(file))
         case "a repository" | "odd settings":
             git = shutil.which("git", path=os.defpath) or pytest.skip(f"{APT}git")
             subprocess.run([git, "init", "-q", str(site.parent)], check=True)
@@ -272,16 +284,22 @@ def test_each_state_is_ended_or_left(
     goal = PATCHED if action == "apply" else STOCK
     apply, undo, shown = STATES[state]
     status, words = apply if action == "apply" else undo
-    said = run(exported, "state", site, before=before)
-    assert said[0] == shown[0] and shown[1] in said[1], said
-    assert tree(site) == found
-    for again in range(2):
-        said = run(exported, action, site, before=before)
-        assert said[0] == status, said
-        assert words in said[1] or (again and not status), said
-        changed = not status and said[1].split()[0] not in ("nothing", "already")
-        assert tree(site) == (rest | series_of(goal) if changed else found), said
-        found = tree(site)
+    try:
+        said = run(exported, "state", site, before=before)
+        assert said[0] == shown[0] and shown[1] in said[1], said
+        assert tree(site) == found
+        for again in range(2):
+            said = run(exported, action, site, before=before)
+            assert said[0] == status, said
+            assert words in said[1] or (again and not status), said
+            changed = not status and said[1].split()[0] not in ("nothing", "already")
+            assert tree(site) == (rest | series_of(goal) if changed else found), said
+            found = tree(site)
+    finally:
+        if state == "read-only":
+            umount(site)
+        elif state == "not replaceable":
+            umount(site / "vllm/serve/api.py")
     if state == "hard links":
         assert tree(site.with_name("cache")) == STOCK
 
@@ -473,7 +491,8 @@ def test_git_takes_the_mails(own: Project, tmp_path: Path) -> None:
     mails = own.run("export", "--mails", str(tmp_path / "mails")).stdout.split()
     assert [Path(mail).name[:4] for mail in mails] == ["0001", "0002", "0003"]
     own.run("apply")
-    git(tmp_path, "clone", "--quiet", str(own.patched.with_name("stock")), "clone")
+    stock = own.patched.with_name("stock")
+    git(tmp_path, "clone", "--quiet", str(stock), "clone")
     git(tmp_path / "clone", "am", "--quiet", *mails)
     text = (tmp_path / "clone/pkg/parser.py").read_text()
     assert text == (own.patched / "pkg/parser.py").read_text()

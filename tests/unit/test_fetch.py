@@ -8,6 +8,7 @@ import itertools
 import json
 import os
 import random
+import shutil
 import tarfile
 import time
 from collections.abc import Iterator
@@ -21,7 +22,7 @@ from uv import find_uv_bin
 from conftest import lay, tar
 from package_index import Answer, PackageIndex, begin, configured, reply, server
 from patchset import console, files
-from patchset.errors import NotFoundError, PatchsetError, UnavailableError
+from patchset.errors import NoSpaceError, NotFoundError, PatchsetError, UnavailableError
 from patchset.inputs import fetch, lock, pin, unpack
 from patchset.inputs import index as pages
 from patchset.inputs.index import Index, Link, Settings, pip_settings
@@ -261,6 +262,38 @@ def test_a_wrong_setting_ends_in_a_message(
     assert value.partition("/")[0] in caught.value.message and caught.value.hint
 
 
+def test_a_disk_that_is_too_small_is_said_before(
+    index: PackageIndex, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usage = shutil.disk_usage("/")._replace(free=4 << 20)
+    monkeypatch.setattr(shutil, "disk_usage", lambda folder: usage)
+    with pytest.raises(NoSpaceError, match="are needed, headroom included"):
+        fetch.artifact(PINNED)
+    assert index.requests == []
+
+
+def test_credentials_stay_out_of_messages(capfd: pytest.CaptureFixture[str]) -> None:
+    error = PatchsetError(
+        "https://me:hunter2@index.example/index fails",
+        "try git+ssh://me:hunter2@host/x",
+    )
+    assert (
+        "hunter2" not in f"{error} {error.message} {error.hint}"
+        and "index.example" in error.message
+    )
+    assert PatchsetError("mail to me@example.org").message == "mail to me@example.org"
+    console.note("https://me:hunter2@index.example/index")
+    with console.step("fetch from https://me:hunter2@index.example/"):
+        pass
+    with (
+        pytest.raises(UnavailableError) as other,
+        server(lambda handler: handler.send_error(403)) as where,
+    ):
+        Index(settings(f"http://me:hunter2@{where}/index")).links("pkg", "pkg-1.tar.gz")
+    said = capfd.readouterr()
+    assert "hunter2" not in said.out + said.err + str(other.value)
+
+
 @pytest.mark.timeout(30)
 def test_a_run_does_not_wait_for_itself(tmp_path: Path) -> None:
     with files.scratch(tmp_path) as work:
@@ -317,6 +350,12 @@ def test_archives_cannot_leave_their_folder(
         unpack.sdist(archive(target, member), target)
     found = sorted(path.name for path in target.parent.iterdir())
     assert found == ["bad.tar.gz", "target"]
+
+
+def test_a_fifo_is_no_archive(target: Path) -> None:
+    os.mkfifo(target / "pipe.tar.gz")
+    with pytest.raises(PatchsetError, match="not a regular file"):
+        unpack.sdist(target / "pipe.tar.gz", target)
 
 
 SPARSE = {"GNU.sparse.size": "10", "GNU.sparse.map": "x"}

@@ -22,6 +22,7 @@ from conftest import (
     make_sdist,
     release_toml,
 )
+from patchset import git as tool_git
 from patchset.errors import PatchsetError
 from patchset.release import load
 from patchset.series.apply import changes, patched_tree
@@ -161,3 +162,49 @@ def test_hooks_of_a_tree_do_not_run(project: Project, tmp_path: Path) -> None:
     refresh(load("v1.2.0"))
     changes(load("v1.2.0"))
     assert not ran.exists()
+
+
+def test_an_amended_stock_tree_is_refused(project: Project) -> None:
+    tree = stock_tree(load("v1.2.0"))
+    (tree / "pkg/parser.py").write_text("amended\n")
+    git(tree, "commit", "--quiet", "-a", "--amend", "-m", "stock v1.2.0")
+    with pytest.raises(PatchsetError, match="was changed"):
+        stock_tree(load("v1.2.0"))
+
+
+@pytest.mark.parametrize(
+    ("words", "free", "full"),
+    [
+        (
+            "fatal: unable to write loose object file: No space left on device",
+            1 << 30,
+            True,
+        ),
+        (
+            "error: unable to write file a.py\nfatal: unable to checkout working tree",
+            4096,
+            True,
+        ),
+        (
+            "error: unable to write file a.py\nfatal: unable to checkout working tree",
+            1 << 30,
+            False,
+        ),
+    ],
+)
+def test_a_full_disk_inside_git_is_said_with_a_way_out(
+    project: Project, monkeypatch: pytest.MonkeyPatch, words: str, free: int, full: bool
+) -> None:
+    failed = (128, b"", words.encode())
+    monkeypatch.setattr(tool_git, "_start", lambda *arguments: failed)
+    monkeypatch.setattr(
+        shutil, "disk_usage", lambda folder: shutil._ntuple_diskusage(1 << 30, 0, free)
+    )
+    tree = project.root / "build/trees/v1.2.0"
+    with pytest.raises(PatchsetError) as raised:
+        tool_git.run(tree / ".tmp-x-stock", "clone")
+    assert ("the disk is full" in raised.value.message) == full
+    assert not full or (
+        str(tree) in raised.value.message
+        and "PATCHSET_BUILD_DIR" in (raised.value.hint or "")
+    )

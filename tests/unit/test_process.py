@@ -47,6 +47,26 @@ run_command.run(click.Command("x", callback=main), [])
     assert until(lambda: not running(mark))
 
 
+def test_a_signal_that_comes_while_a_program_starts() -> None:
+    mark = f"7{os.getpid():07}"
+    code = f"""
+from patchset import process, run_command
+import click, os, signal, subprocess
+class Popen(subprocess.Popen):
+    def __init__(self, *args, **options):
+        super().__init__(*args, **options)
+        if args[0][-1] == "{mark}":
+            os.kill(os.getpid(), signal.SIGINT)
+            print("started", flush=True)
+subprocess.Popen = Popen
+def main(): process.run(["sleep", "{mark}"], prefix="p")
+run_command.run(click.Command("x", callback=main), [])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 130 and "started" in done.stdout, done.stderr
+    assert "told to stop" in done.stderr and not running(mark)
+
+
 def test_a_run_under_nohup_goes_on_without_its_terminal(project: Project) -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     project.run("lint")
@@ -108,14 +128,23 @@ def test_a_program_that_fails_has_its_cause_in_the_error(
         process.run(command, prefix="p")
 
 
-#: A progress bar that is written over, and a line behind it.
+def test_an_output_that_is_shown_is_not_told_again() -> None:
+    with pytest.raises(process.ProgramError) as shown:
+        process.run([sys.executable, "-c", PIP.format("a")], prefix="pip")
+    assert "No matching" not in shown.value.message
+    assert shown.value.hint == "its output is above"
+
+
+#: A progress bar that is written over, and never ends its line; then two lines.
 BAR = """
-import time
-for part in ("\\r10%|#", "  | 1/10", "\\r20%|##   | 2/10", "\\r30%"):
+import sys, time
+for part in ("\\r10%|#", "  | 1/10", "\\r20%|##   | 2/10", "\\r"):
     print(part, end="", flush=True)
     time.sleep(0.2)
 time.sleep(1)
-print("\\rdone\\nlast", end="")
+print("\\rdone\\r", flush=True)
+time.sleep(0.7)
+print("last", end="")
 """
 
 
@@ -128,6 +157,8 @@ def test_a_progress_bar_is_shown_while_its_line_has_not_ended(
     assert any(
         re.fullmatch(r"  p: at work for \d s: 20%\|##   \| 2/10", x) for x in said
     )
+    # Minutes later, the step that was begun is far above.
+    assert any(re.fullmatch(r"  p: at work for \d s: done", x) for x in said)
     lines = [line for line in said if "at work" not in line]
     assert lines == ["  p: done", "  p: last"]
 
@@ -147,6 +178,9 @@ def test_of_a_wordy_program_the_last_line_and_the_end_of_a_failure_are_shown(
     shown = [line for line in said if "at work" not in line]
     wanted = ["  pip: Collecting a", "  pip: Downloading torch (527 MB)"]
     assert shown == (wanted if status else [])
+    steps = "echo 'STEP 2/9: RUN x'; echo ' + torch'; sleep 1"
+    process.run([*SHELL, steps], prefix="buildah", wordy=True)
+    assert "at work for 0 s: STEP 2/9: RUN x\n" in capsys.readouterr().err
 
 
 #: What each command writes, below the checkout.

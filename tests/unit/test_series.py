@@ -414,6 +414,14 @@ def test_a_module_is_edited_as_a_file_or_in_its_commit(own: Project) -> None:
     assert own.run("refresh").stdout == "wrote v1.2.0/patched-files.sha256\n"
     own.run("apply")
     assert (own.patched / "vllm/own.py").read_text() == "VALUE = 2\n"
+    head = own.git("rev-parse", "HEAD")
+    module.write_text("VALUE = 2.5\n")
+    assert "refresh -- v1.2.0 --all" in own.run("apply").stderr, "before it is pinned"
+    assert (own.patched / "vllm/own.py").read_text() == "VALUE = 2.5\n"
+    assert own.git("status", "--porcelain") == ""
+    module.write_text("VALUE = 2\n")
+    own.run("apply")
+    assert own.git("rev-parse", "HEAD") == head
     edit(own, "2", "3", "vllm/own.py")
     own.git("commit", "--quiet", "-a", "--fixup", "HEAD~2")
     own.git("rebase", "-i", "--autosquash", "--quiet", "HEAD~4")

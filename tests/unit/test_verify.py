@@ -11,8 +11,11 @@ import pytest
 
 from conftest import (
     EPOCH,
+    OFFICIAL_INFO,
     WHEEL,
     Project,
+    official_files,
+    pin_official,
     recorded,
 )
 from patchset.errors import PatchsetError
@@ -88,6 +91,19 @@ def unnamed(wheel: Path) -> None:
     field(wheel, 46, "<B", 0xFF)
 
 
+def far(wheel: Path) -> None:
+    """Give parser.py an offset of 2**64 - 1, by an extra field of zip64."""
+    data = bytearray(wheel.read_bytes())
+    start = data.rindex(b"vllm/parser.py") - 46
+    extra = struct.pack("<HHQ", 1, 8, 2**64 - 1)
+    struct.pack_into("<H", data, start + 30, len(extra))
+    struct.pack_into("<L", data, start + 42, 0xFFFFFFFF)
+    (size,) = struct.unpack_from("<L", data, len(data) - 10)
+    struct.pack_into("<L", data, len(data) - 10, size + len(extra))
+    end = start + 46 + len("vllm/parser.py")
+    wheel.write_bytes(data[:end] + extra + data[end:])
+
+
 def damaged(wheel: Path) -> None:
     """Flip one bit of a large member, as it is compressed in the archive."""
     data = bytearray(wheel.read_bytes())
@@ -125,6 +141,7 @@ FORGED: dict[str, tuple[Callable[[Path], object], str]] = {
     "a locked member": (lambda w: field(w, 8, "<H", 1), PARSER),
     "an unknown method": (lambda w: field(w, 10, "<H", 99), PARSER),
     "a name that is no text": (unnamed, "is not a readable wheel"),
+    "beyond the end": (far, PARSER),
     "a damaged member": (damaged, "vllm/_C.abi3.so: has other content"),
     "one name twice": (twice, MODES),
     "a cut name": (cut, f"vllm/evil: {STRANGE}"),
@@ -224,3 +241,11 @@ def test_compiled_modules_are_taken_only_when_asked_for(packaged: Project) -> No
     ):
         claimed(wheel, other)
         assert verify(wheel, allow_compiled=True).deviations
+
+
+def test_an_official_wheel_that_has_notes_already(packaged: Project) -> None:
+    notes = {f"{OFFICIAL_INFO}/patchset.json": b"{}"}
+    pin_official(packaged, official_files("vllm") | notes)
+    wheel = overlay.build(PatchedRelease(load("v1.2.0")), "x86_64")
+    assert not verdict(wheel)
+    assert b'"release": "v1.2.0"' in contents(wheel)[f"{INFO}/patchset.json"]

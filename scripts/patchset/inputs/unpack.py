@@ -23,6 +23,8 @@ LAST_TIME = 4354819198
 @contextlib.contextmanager
 def opened(archive: Path) -> Iterator[tarfile.TarFile]:
     """Open a source archive; errors in it name the archive."""
+    if not archive.is_file():  # a fifo would be waited for
+        raise PatchsetError(f"{archive} is not a regular file", "delete it")
     try:
         with tarfile.open(archive, "r:*") as tar:
             yield tar

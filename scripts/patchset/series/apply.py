@@ -18,7 +18,7 @@ from patchset.errors import (
     PatchsetError,
 )
 from patchset.release import Arch, Artifact, Release, Target
-from patchset.series import patched_files
+from patchset.series import edited, patched_files
 from patchset.series import state as states
 from patchset.series.mail import MAIL, Patch
 from patchset.series.read import MERGED, MODULES, SERIES, Series, read_series
@@ -59,7 +59,11 @@ def patched_tree(release: Release, *, discard: bool = False) -> Path:
         if not discard:
             refuse_work(release)
         again = made and wanted.model_copy(update={"head": made.head})
-        if discard or made is None or again != made:
+        if made and again and not discard and edited.only_modules(made, again):
+            head = edited.rewrite(tree, series)
+            console.note(f"when it is right: nox -s refresh -- {release.name} --all")
+            states.write(tree, again.model_copy(update={"head": head}))
+        elif discard or made is None or again != made:
             with console.step(f"apply {len(series.patches)} patches to {release.name}"):
                 _build(series, tree, stock, wanted, discard=discard)
     return tree

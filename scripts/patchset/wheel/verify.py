@@ -39,6 +39,8 @@ def verify(file: Path, *, allow_compiled: bool = False) -> Report:
 
     With ``allow_compiled``, modules of the official wheel may have other content.
     """
+    if not file.is_file():  # a fifo would be waited for
+        raise UsageError(f"{file} is not a regular file", "name a wheel")
     with (
         console.step(f"verify {file.name}"),
         files.scratch(paths.build_dir()) as folder,
@@ -53,6 +55,7 @@ def verify(file: Path, *, allow_compiled: bool = False) -> Report:
 
 
 def _build(file: Path, folder: Path, *, allow_compiled: bool) -> tuple[Path, Report]:
+    """Build the patched wheel that a file's name promises."""
     match = _NAME.fullmatch(file.name)
     if match is None:
         raise UsageError(
@@ -64,15 +67,7 @@ def _build(file: Path, folder: Path, *, allow_compiled: bool) -> tuple[Path, Rep
     arch: Arch = "aarch64" if file.name.endswith("aarch64.whl") else "x86_64"
     pinned = patched.wheel(arch)
     with Wheel(fetch.artifact(pinned)) as stock, Wheel(file) as wheel:
-        # Modules of the official wheel that have other content in this one.
-        compiled = {
-            name: wheel.read(name)
-            for name, info in stock.members.items()
-            if allow_compiled
-            and name.endswith(".so")
-            and name in wheel.members
-            and wheel.members[name].CRC != info.CRC
-        }
+        compiled = _compiled(stock, wheel) if allow_compiled else {}
         again = overlay.write(folder, stock, patched, pinned, compiled)
     report = Report(f"official {release.name} {patched.target} + series")
     for change in filter(lambda c: overlay.inside_wheel(c.path), patched.changes):
@@ -81,7 +76,19 @@ def _build(file: Path, folder: Path, *, allow_compiled: bool) -> tuple[Path, Rep
     return again, report
 
 
+def _compiled(stock: Wheel, wheel: Wheel) -> dict[str, bytes]:
+    """Return the modules of the official wheel that have other content in a wheel."""
+    return {
+        name: wheel.read(name)
+        for name, info in stock.members.items()
+        if name.endswith(".so")
+        and name in wheel.members
+        and wheel.members[name].CRC != info.CRC
+    }
+
+
 def _compare(again: Path, file: Path, changed: dict[str, str]) -> list[str]:
+    """Name every deviation of a wheel from the one that was built again."""
     with Wheel(again) as right, Wheel(file) as wheel:
         names = [*right.members, *sorted(wheel.members.keys() - right.members.keys())]
         found = [
@@ -96,6 +103,7 @@ def _compare(again: Path, file: Path, changed: dict[str, str]) -> list[str]:
 
 
 def _fault(name: str, right: Wheel, wheel: Wheel) -> str | None:
+    """Return the deviation of a file from what it must be."""
     if name not in right.members:
         return "does not belong there"
     if name not in wheel.members:
