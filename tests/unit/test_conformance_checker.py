@@ -24,8 +24,6 @@ Events = list[dict[str, Any]]
 
 
 def chat_events() -> Events:
-    """Return a right stream, as the chunks' deltas."""
-
     def tool(index: int, **function: str) -> dict[str, Any]:
         first = {"id": f"c{index}", "type": "function"} if "name" in function else {}
         return {"tool_calls": [{"index": index, **first, "function": function}]}
@@ -41,15 +39,14 @@ def chat_events() -> Events:
         tool(1, name="g", arguments="{}"),
         {"content": "\nTwo."},
     ]
-    out = [
-        {
-            "object": "chat.completion.chunk",
-            "choices": [{"index": 0, "delta": d, "finish_reason": None}],
-        }
-        for d in deltas
-    ]
     return [
-        *out,
+        *(
+            {
+                "object": "chat.completion.chunk",
+                "choices": [{"index": 0, "delta": d, "finish_reason": None}],
+            }
+            for d in deltas
+        ),
         {"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]},
         {"done": True},
     ]
@@ -63,8 +60,6 @@ def chat_bytes(events: Events) -> bytes:
 
 
 def message_events() -> Events:
-    """Return a right stream of /v1/messages."""
-
     def block(index: int, start: dict[str, Any], *deltas: dict[str, Any]) -> Events:
         return [
             {"type": "content_block_start", "index": index, "content_block": start},
@@ -105,7 +100,6 @@ def event_bytes(events: Events) -> bytes:
 
 
 def response_events() -> Events:
-    """Return a right stream of /v1/responses."""
     out: Events = [
         {"type": "response.created", "response": {"output": []}},
         {"type": "response.in_progress", "response": {}},
@@ -179,9 +173,7 @@ def response_events() -> Events:
             "response": {"status": "completed", "output": items},
         }
     )
-    for number, event in enumerate(out):
-        event["sequence_number"] = number
-    return out
+    return [event | {"sequence_number": n} for n, event in enumerate(out)]
 
 
 STREAMS: dict[str, tuple[Any, Any, Any]] = {
@@ -229,7 +221,6 @@ CHAT_FAULTS: dict[str, Callable[[Events], Any]] = {
 
 
 def late_thinking(events: Events) -> None:
-    """Put a thinking block after the answer's."""
     events.append(events.pop(-2))
     delta = {"type": "thinking_delta", "thinking": "x"}
     events.insert(-2, {"type": "content_block_delta", "index": 4, "delta": delta})
@@ -312,10 +303,9 @@ def test_a_planted_fault_is_reported_and_read_as_the_sdk_reads_it(
 
 def test_what_no_sdk_minds_is_form_alone() -> None:
     events = chat_events()
-    function = events[4]["choices"][0]["delta"]["tool_calls"][0]["function"]
-    del function["arguments"]
-    events[2]["choices"][0]["delta"]["content"] = "O"
-    events[3]["choices"][0]["delta"]["content"] = "ne."
+    deltas = [event["choices"][0]["delta"] for event in events[:5]]
+    del deltas[4]["tool_calls"][0]["function"]["arguments"]
+    deltas[2]["content"], deltas[3]["content"] = "O", "ne."
     found = check.problems(chat.read_stream(chat_bytes(events)), WANT)
     assert check.worst(found) == "form"
     assert {why.split(":")[0] for _, why in found} == {"first-arguments", "one-kind"}

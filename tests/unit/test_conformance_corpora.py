@@ -25,13 +25,7 @@ APART = ("cuts", "ended", "canitoolcall", "real-outputs")
 
 @pytest.fixture(scope="module")
 def every() -> dict[str, list[Case]]:
-    """Return all corpora."""
     return {name: list(build()) for name, build in CORPORA.items()}
-
-
-def test_the_names_of_a_corpus_are_unique(every: dict[str, list[Case]]) -> None:
-    for name, cases in every.items():
-        assert len({case.name for case in cases}) == len(cases), name
 
 
 @pytest.mark.parametrize("name", ["holdout-fragments", "holdout-ordinary"])
@@ -53,8 +47,11 @@ def test_the_corpora_have_the_sizes_that_their_figures_are_quoted_with() -> None
     assert [len(list(one)) for one in corpora] == [528, 117, 148, 50, 48, 28]
 
 
-def test_every_value_stands_in_its_output(every: dict[str, list[Case]]) -> None:
+def test_names_are_unique_and_every_value_stands_in_its_output(
+    every: dict[str, list[Case]],
+) -> None:
     for name, cases in every.items():
+        assert len({case.name for case in cases}) == len(cases), name
         for case in cases if name not in APART else ():
             made = case.expected.calls
             texts = [text for call in made for text in call.texts().values()]
@@ -63,16 +60,6 @@ def test_every_value_stands_in_its_output(every: dict[str, list[Case]]) -> None:
 
 CUT = make("", "", (READ,), cut=True)
 BOTH = make("", "", (READ, BASH), (WRITE,), cut=True, whole=(1, 2))
-
-
-def _worst(case: Case, *texts: tuple[str, str]) -> str:
-    read = Reading(
-        calls=[ReadCall(name, str(i), text) for i, (name, text) in enumerate(texts)],
-        finish="length",
-    )
-    read.close()
-    want = case.expected.model_copy(update={"tools": case.tools})
-    return check.worst(check.problems(read, want))
 
 
 WHOLE = '{"file_path": "a", "limit": 1200}'
@@ -123,7 +110,11 @@ RM = '{"command": "rm -rf build"}'
 def test_an_output_that_is_cut_anywhere(
     case: Case, texts: tuple[tuple[str, str], ...], harm: str
 ) -> None:
-    assert _worst(case, *texts) == harm
+    calls = [ReadCall(name, str(i), text) for i, (name, text) in enumerate(texts)]
+    read = Reading(calls=calls, finish="length")
+    read.close()
+    want = case.expected.model_copy(update={"tools": case.tools})
+    assert check.worst(check.problems(read, want)) == harm
 
 
 def test_a_reader_alone_is_read_as_a_client_would() -> None:

@@ -18,7 +18,7 @@ Say = Callable[[probe.Case], tuple[str, list[dict[str, Any]]]]
 
 
 def whole(case: probe.Case) -> tuple[str, list[dict[str, Any]]]:
-    """Return content and calls as they are meant."""
+    """Return content and calls as they are meant; one that max_tokens cut is open."""
     if case.calls is None:
         return "", [{"name": "bash", "arguments": '{"command": "rm -rf build'}]
     calls = [
@@ -29,13 +29,11 @@ def whole(case: probe.Case) -> tuple[str, list[dict[str, Any]]]:
 
 
 def runs_quoted(case: probe.Case) -> tuple[str, list[dict[str, Any]]]:
-    """Return one call more, which was only quoted."""
     content, calls = whole(case)
     return content, [*calls, {"name": "bash", "arguments": "{}"}]
 
 
 def closes(case: probe.Case) -> tuple[str, list[dict[str, Any]]]:
-    """Close what max_tokens cut."""
     content, calls = whole(case)
     if case.calls is None:
         calls[0]["arguments"] += '"}'
@@ -53,7 +51,6 @@ class Server(BaseHTTPRequestHandler):
         """Say nothing."""
 
     def do_GET(self) -> None:
-        """Answer what is asked about the server."""
         told = {
             "/v1/models": {"data": [{"id": "m"}]},
             "/version": {"version": "0.33.0+mtp.1"},
@@ -61,7 +58,6 @@ class Server(BaseHTTPRequestHandler):
         self.answer(told.get(self.path, {}), 200 if self.path in told else 404)
 
     def do_POST(self) -> None:
-        """Answer as the class says."""
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         assert body["model"] == "m"
         if self.path == "/detokenize":
@@ -89,21 +85,20 @@ class Server(BaseHTTPRequestHandler):
         tokens = {"finish_reason": end, "token_ids": [*map(ord, said)]}
         if not body.get("stream"):
             return {"choices": [{"message": message, **tokens}]}
-        parts = []
-        for call in message.get("tool_calls", []):
-            index, function = call["index"], call["function"]
-            parts.append({"index": index, "function": {"name": function["name"]}})
-            parts += [
-                {"index": index, "function": {"arguments": letter}}
-                for letter in function["arguments"]
-            ]
-        deltas: list[Any] = [{"tool_calls": [part]} for part in parts]
-        deltas.append({"content": message["content"]})
-        chunks: list[Any] = [{"choices": [{"delta": delta}]} for delta in deltas]
+        parts = [
+            {"index": call["index"], "function": {key: piece}}
+            for call in message.get("tool_calls", [])
+            for key, value in call["function"].items()
+            for piece in ([value] if key == "name" else value)
+        ]
+        deltas = [{"tool_calls": [part]} for part in parts]
+        chunks = [
+            {"choices": [{"delta": delta}]}
+            for delta in (*deltas, {"content": message["content"]})
+        ]
         return [*chunks, {"choices": [{"delta": {}, **tokens}]}]
 
     def answer(self, told: Any, status: int = 200) -> None:
-        """Send JSON, or a list as a stream."""
         text = json.dumps(told, ensure_ascii=False)
         if isinstance(told, list):
             lines = [json.dumps(part, ensure_ascii=False) for part in told]
@@ -115,18 +110,21 @@ class Server(BaseHTTPRequestHandler):
         self.wfile.write(data)
 
 
+def asked(status: int, url: str) -> str:
+    """Return what the probe of a server says."""
+    command = [sys.executable, "-I", probe.__file__, url]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == status, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
 def run(status: int, **kind: Any) -> str:
-    """Probe a server of some kind; return what is said."""
     handler = type("Kind", (Server,), kind)
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        url = f"http://127.0.0.1:{server.server_address[1]}/v1"
-        done = subprocess.run(
-            [sys.executable, "-I", probe.__file__, url], capture_output=True, text=True
-        )
+        said = asked(status, f"http://127.0.0.1:{server.server_address[1]}/v1")
         server.shutdown()
-    assert done.returncode == status, done.stdout + done.stderr
-    return done.stdout + done.stderr
+    return said
 
 
 def test_a_server_whose_calls_arrive_whole() -> None:
@@ -168,7 +166,4 @@ def test_what_is_no_such_server(kind: dict[str, Any]) -> None:
 
 
 def test_no_server_at_all() -> None:
-    done = subprocess.run(
-        [sys.executable, probe.__file__, "127.0.0.1:9"], capture_output=True, text=True
-    )
-    assert done.returncode == 3 and "gives no answer" in done.stderr
+    assert "gives no answer" in asked(3, "127.0.0.1:9")

@@ -65,19 +65,20 @@ def test_space_that_is_the_answers_own() -> None:
             assert "".join(one for kind, one in said if kind == "CONTENT") == content
 
 
-@pytest.mark.parametrize(("gap", "is_frame"), [(256, True), (257, False)])
-def test_the_longest_white_space_of_a_frame(gap: int, is_frame: bool) -> None:
-    tag = "<tool_call>"
-    text = call("read", ("path", "/a")).replace(f"{tag}\n", tag + " " * gap)
-    contents = [said for kind, said in events([text]) if kind == "CONTENT"]
-    assert contents == ([] if is_frame else [tag])
-
-
-@pytest.mark.parametrize(("times", "is_one"), [(3, True), (4, False)])
-def test_how_often_an_opening_may_be_given(times: int, is_one: bool) -> None:
-    tag = "<function=read>\n"
-    text = call("read", ("path", "/a")).replace(tag, tag * times)
-    assert ("CONTENT" in dict(events([text]))) is not is_one
+@pytest.mark.parametrize(
+    ("tag", "written", "is_frame"),
+    [
+        # The longest white space of a frame.
+        ("<tool_call>\n", "<tool_call>" + " " * 256, True),
+        ("<tool_call>\n", "<tool_call>" + " " * 257, False),
+        # How often an opening may be given.
+        ("<function=read>\n", "<function=read>\n" * 3, True),
+        ("<function=read>\n", "<function=read>\n" * 4, False),
+    ],
+)
+def test_what_is_still_a_frame(tag: str, written: str, is_frame: bool) -> None:
+    text = call("read", ("path", "/a")).replace(tag, written)
+    assert ("CONTENT" in dict(events([text]))) is not is_frame
 
 
 TAGS = [
@@ -204,19 +205,19 @@ def seconds(text: str, width: int) -> float:
 def test_adversarial_output_is_read_in_linear_time(
     repeated: str, opening: str, width: int
 ) -> None:
-    def text(length: int) -> str:
-        return opening + repeated * (length // len(repeated))
-
+    long, short = (
+        opening + repeated * (length // len(repeated)) for length in (64_000, 8_000)
+    )
     # Quadratic cost would be 64 times as much for 8 times the length.
-    assert seconds(text(64_000), width) < 24 * seconds(text(8_000), width) + 0.02
+    assert seconds(long, width) < 24 * seconds(short, width) + 0.02
 
 
 def test_nested_openings_are_read_in_linear_time() -> None:
-    def text(count: int) -> str:
-        opening = "\n<tool_call>\n<function=u>\n<parameter=x>\n"
-        return opening * count + "</parameter>\n</function>\nX\n" * count
-
-    assert seconds(text(1_600), 10**6) < 24 * seconds(text(200), 10**6) + 0.02
+    long, short = (
+        OTHER * count + "</parameter>\n</function>\nX\n" * count
+        for count in (1_600, 200)
+    )
+    assert seconds(long, 10**6) < 24 * seconds(short, 10**6) + 0.02
 
 
 def test_a_reader_and_its_text_are_freed_with_the_request() -> None:
@@ -316,11 +317,6 @@ def test_pieces_do_not_matter(text: str) -> None:
             for at in range(len(text)):
                 found = events([text[:at], text[at:]], cut=cut, **options)
                 assert found == expected, (options, cut, at)
-
-
-def test_what_an_empty_object_says() -> None:
-    text = "<tool_call>\n<function=read>\n{}\n</function>\n</tool_call>"
-    assert events(text) == events([text]) == [("CALL", "read"), ("CALL_END", "")]
 
 
 @pytest.mark.parametrize("tag", ["invoke", "function_invocation", "function_calls"])

@@ -62,17 +62,12 @@ def anchors(text: str) -> set[str]:
 
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_links_lead_somewhere(document: str) -> None:
-    broken = []
     for target in targets(document):
-        if not target or re.match(r"[a-z]+:", target):
-            continue
-        name, _, section = unquote(target).partition("#")
-        place = (ROOT / document).parent / name if name else ROOT / document
-        if not place.exists() or (
-            section and section not in anchors(place.read_text())
-        ):
-            broken.append(target)
-    assert not broken
+        if target and not re.match(r"[a-z]+:", target):
+            name, _, section = unquote(target).partition("#")
+            place = (ROOT / document).parent / name if name else ROOT / document
+            assert place.exists(), target
+            assert not section or section in anchors(place.read_text()), target
 
 
 def test_sessions_that_documents_name_exist() -> None:
@@ -133,41 +128,43 @@ def test_the_tool_says_its_version() -> None:
     assert re.fullmatch(r"vllm-mtp-patches \S*[0-9a-f]{7,}\S*\n", said)
 
 
+TESTS_LOCK = "tests/requirements.txt"
+
+
 def pins(lock: str) -> dict[str, Version]:
-    """Return a lock's versions by package."""
-    found = re.findall(r"(?m)^([\w.-]+)==([^\s;]+)", lock)
+    found = re.findall(r"(?m)^([\w.-]+)==([^\s;]+)", read(lock))
     return {canonicalize_name(name): Version(version) for name, version in found}
 
 
-def test_the_lock_has_what_the_tool_needs() -> None:
-    project = tomllib.loads(read("pyproject.toml"))["project"]
-    lock = read("requirements.txt")
+PROJECT = tomllib.loads(read("pyproject.toml"))
+
+
+@pytest.mark.parametrize(
+    ("lock", "needs"),
+    [
+        ("requirements.txt", PROJECT["project"]["dependencies"]),
+        (TESTS_LOCK, [*itertools.chain(*PROJECT["dependency-groups"].values())]),
+    ],
+)
+def test_a_lock_has_what_it_is_for(lock: str, needs: list[str]) -> None:
     pinned = pins(lock)
-    for needed in map(Requirement, project["dependencies"]):
+    for needed in map(Requirement, needs):
         version = pinned[canonicalize_name(needed.name)]
-        assert version in needed.specifier, f"{needed}: nox -s pin -- --lock tool"
-    assert "--index-url" not in lock and "://" not in lock
+        assert version in needed.specifier, f"{needed}: nox -s pin -- --lock"
+    assert "--index-url" not in read(lock) and "://" not in read(lock)
 
 
 def test_what_tests_run_with_depends_on_no_earlier_session() -> None:
     """Whichever lock is installed first, the other changes nothing."""
-    of_tests, of_tool = (
-        pins(read("tests/requirements.txt")),
-        pins(read("requirements.txt")),
-    )
+    of_tests, of_tool = pins(TESTS_LOCK), pins("requirements.txt")
     assert {name: of_tests.get(name, pin) for name, pin in of_tool.items()} == of_tool
-    groups = tomllib.loads(read("pyproject.toml"))["dependency-groups"]
-    for needed in map(Requirement, itertools.chain(*groups.values())):
-        version = of_tests[canonicalize_name(needed.name)]
-        assert version in needed.specifier, f"{needed}: nox -s pin -- --lock tests"
 
 
 #: Packages of the tool; each may import the earlier ones.
-FLOORS = ("inputs", "series", "wheel", "image")
+FLOORS, TOP = ("inputs", "series", "wheel", "image"), ("cli", "drift", "proofs")
 
 
 def imported(file: Path) -> set[str]:
-    """Return the names of the modules that a file imports, wherever in it."""
     found = set()
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
         names = getattr(node, "names", ())
@@ -180,10 +177,9 @@ def imported(file: Path) -> set[str]:
 
 def test_packages_import_in_one_direction() -> None:
     for number, package in enumerate(FLOORS, 1):
-        later = (*FLOORS[number:], "cli", "drift", "proofs")
+        later = {f"patchset.{name}" for name in (*FLOORS[number:], *TOP)}
         for file in (ROOT / "scripts/patchset" / package).glob("*.py"):
-            found = {f"patchset.{name}" for name in later} & imported(file)
-            assert not found, f"{file.name} imports {found}"
+            assert not later & imported(file), f"{file.name} imports a later one"
 
 
 def test_lanes_import_each_other_in_one_direction() -> None:

@@ -90,11 +90,11 @@ def test_the_calls_that_are_asked_with_have_their_arguments_as_text(
     asked: list[Question],
 ) -> None:
     """Templates take them parsed, and a server alone as the protocol has them."""
-    bodies = [question.body() for question in asked if question.surface == "chat"]
     calls = [
         call["function"]["arguments"]
-        for body in bodies
-        for message in body["messages"]
+        for question in asked
+        if question.surface == "chat"
+        for message in question.body()["messages"]
         for call in message.get("tool_calls", [])
     ]
     assert calls and all(isinstance(arguments, str) for arguments in calls)
@@ -265,7 +265,6 @@ http.server.HTTPServer(("127.0.0.1", port), Handler).serve_forever()
 
 
 def serving(program: str) -> Serving:
-    """Return a small program of the test in place of ``vllm``."""
     return Serving((sys.executable, "-c", program), (), {})
 
 

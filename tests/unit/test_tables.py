@@ -29,7 +29,6 @@ from tables.__main__ import SUITES, TABLES, page, readme, stale
 
 @pytest.fixture
 def five(project: Project) -> Project:
-    """Make a release with one patch."""
     project.add_patch("0001-first", diff_line(5, "five"))
     project.run("refresh")
     return project
@@ -91,19 +90,16 @@ def test_a_reason_changes_no_result(five: Project) -> None:
 
 def test_a_row_goes_by_the_files_that_its_lane_runs(five: Project) -> None:
     sums = paths.releases_dir() / "v1.2.0" / "patched-files.sha256"
-    sums.write_text("0 vllm/parser/reader.py\n1 vllm/v1/core/sched/scheduler.py\n")
-    for lane in ("bfcl", "prefix_cache"):
-        results.keep(lane, 1, "v1.2.0", "patched", {})
-
-    def late() -> list[str]:
-        lanes = ("bfcl", "prefix_cache")
-        return [lane for lane in lanes if results.warnings(lane, 1, releases())]
-
-    assert late() == []
-    sums.write_text("2 vllm/parser/reader.py\n1 vllm/v1/core/sched/scheduler.py\n")
-    assert late() == ["bfcl"]
-    sums.write_text("0 vllm/parser/reader.py\n3 vllm/v1/core/sched/scheduler.py\n")
-    assert late() == ["prefix_cache"]
+    lanes = ("bfcl", "prefix_cache")
+    for reader, scheduler, late in ((0, 1, []), (2, 1, lanes[:1]), (0, 3, lanes[1:])):
+        sums.write_text(
+            f"{reader} vllm/parser/reader.py\n"
+            f"{scheduler} vllm/v1/core/sched/scheduler.py\n"
+        )
+        for lane in lanes if not late else ():
+            results.keep(lane, 1, "v1.2.0", "patched", {})
+        warned = [lane for lane in lanes if results.warnings(lane, 1, releases())]
+        assert warned == [*late]
 
 
 @pytest.mark.parametrize("text", ["", "no json", "[]", '{"stock": {"right": 1}}'])
@@ -163,11 +159,10 @@ def test_conformance_counts_harms_and_ordinary_traffic_apart(rows: Path) -> None
     figures = "| 9/9 → 9/9 | 997/1000 → 1000/1000 | 2 → 0 | 1 → 0 | 0 → 0 |"
     assert figures in line and line.endswith(f"| 7 → 0 | – | {day()} |")
     assert by_k[0].startswith(f"| {NEW} | 997/1000 → 1000/1000 | – |")
-    conformance.keep_guard(NEW, {"suite": Counter(cases=9, worse=2, reasoned=1)})
-    line = conformance.table([load(NEW)]).splitlines()[2]
-    assert line.endswith(f"| 2/9, 1 exempt | {day()} |")
-    conformance.keep_guard(NEW, {"suite": Counter(cases=9, worse=2, reasoned=2)})
-    assert "| 2/9 exempt |" in conformance.table([load(NEW)])
+    for reasoned, said in ((1, "2/9, 1 exempt"), (2, "2/9 exempt")):
+        counts = Counter(cases=9, worse=2, reasoned=reasoned)
+        conformance.keep_guard(NEW, {"suite": counts})
+        assert f"| {said} | {day()} |" in conformance.table([load(NEW)])
     conformance.keep(target("plugin", lost=4))
     line = conformance.plugin_table([load(NEW)]).splitlines()[2]
     assert line.startswith(f"| {NEW} | 9/9 | 996/1000 | 0 | 0 | 4 | 0 | 0 | 0 |")
@@ -287,10 +282,10 @@ def test_what_is_missing_or_out_of_date_is_left(rows: Path) -> None:
     release = load(NEW)
     version = SUITES["conformance"]
     assert missing.is_missing("conformance", release, "patched")
-    results.keep("conformance", version, NEW, "patched", {})
-    assert not missing.is_missing("conformance", release, "patched")
-    results.keep("conformance", version - 1, NEW, "patched", {})
-    assert missing.is_missing("conformance", release, "patched")
+    for suite in (version, version - 1):
+        results.keep("conformance", suite, NEW, "patched", {})
+        is_missing = missing.is_missing("conformance", release, "patched")
+        assert is_missing == (suite < version)
     lanes = {lane for lane, _, _ in missing.commands(release)}
     assert lanes == set(SUITES), "v0.33.0 has no CPU wheel"
     words = [NEW, "--lane", "bfcl", "--list"]
