@@ -324,3 +324,46 @@ def test_grammars_are_a_row_a_release(rows: Path) -> None:
     results.keep(grammars.LANE, 4, NEW, "patched", {**row, "ran or cut": 0})
     text = grammars_table.table([load(NEW)])
     assert f"| {NEW} | 8/9 → 8/9 | 1/4 → 0/4 | 3/5 → 3/5 | 78 → 78 |" in text
+
+
+def test_the_pages_say_of_clients_and_fragments_what_the_rows_say() -> None:
+    default = next(release.name for release in releases() if release.default)
+    rows = results.read("clients", default)
+    stock, patched = (rows[kind]["clients"] for kind in results.KINDS)
+    ran = Counter[str]()
+    for name, counts in patched.items():
+        ran[name.partition("/")[0]] += len(counts.get("ran", ()))
+    ran = +ran
+    right = [sum(run["right"] for run in runs.values()) for runs in (stock, patched)]
+    corpora = results.read("corpora", default)["reader"]["corpora"]
+    ours = [corpora[name] for name in corpora if name.startswith("fragments-")]
+    edits, last = (
+        [corpora[f"fragments-{kind}{more}"] for more in ("", "-2")]
+        for kind in ("edited", "last")
+    )
+    kept_back, ended = corpora["holdout-fragments"], corpora["ended"]
+    assert "ran" not in kept_back and not any("ran" in one for one in edits)
+    said = {
+        "README.md": [
+            f"Of {sum(run['runs'] for run in patched.values())} runs on {default}",
+            f"stock got {right[0]} right, and the patches {right[1]}",
+            f"Six of the fifteen still ran {ran.total()} cut calls",
+            f"pi and LangChain {ran['pi'] + ran['langchain']} of them",
+            f"Of {kept_back['all']:_} texts that quote fragments",
+            f"{1 - kept_back['right'] / kept_back['all']:.0%} are read wrong",
+            f"our own {sum(one['all'] for one in ours):_} such texts, "
+            f"{sum(one.get('ran', 0) for one in ours)} did",
+            f"Of {ended['all']:_} outputs that the model itself ends too early, "
+            f"{ended['ran']} are read",
+        ],
+        "docs/format.md": [
+            f"none of {sum(one['all'] for one in edits):_} edits and "
+            f"{sum(one['ran'] for one in last)} of {sum(one['all'] for one in last)} "
+            "last values",
+        ],
+    }
+    assert len(ran) == 6
+    for name, sentences in said.items():
+        text = " ".join((paths.project_root() / name).read_text("utf-8").split())
+        for sentence in sentences:
+            assert sentence.replace("_", " ").replace("%", " %") in text
