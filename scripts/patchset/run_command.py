@@ -31,28 +31,26 @@ def run(command: click.Command, arguments: list[str] | None = None) -> None:
         "run the same command again: it clears away what is half done, and goes on "
         "from what is complete"
     )
-    with _ending(EXIT_FAILED, again, ()):
+    with _ending(EXIT_FAILED, again):
         command.main(args=arguments, standalone_mode=False)
 
 
 def run_lane(
     main: Callable[[], int],
-    *errors: type[Exception],
+    *,
     again: str = "run the same command again, from the start",
 ) -> NoReturn:
     """Run a lane of tests in the same way; ``main`` returns its exit status.
 
-    ``errors`` are its own; ``again`` is what to do next after Ctrl-C. When something
-    keeps it from judging, the status is 3, never 1, which says: judged wrong.
+    ``again`` is what to do next after Ctrl-C. When something keeps it from judging, the
+    status is 3, never 1, which says: judged wrong.
     """
-    with _ending(3, again, errors):
+    with _ending(3, again):
         sys.exit(main())
 
 
 @contextlib.contextmanager
-def _ending(
-    failed: int, again: str, errors: tuple[type[Exception], ...]
-) -> Iterator[None]:
+def _ending(failed: int, again: str) -> Iterator[None]:
     signs = [signal.SIGINT, signal.SIGTERM]
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as under nohup
         signs.append(signal.SIGHUP)
@@ -66,8 +64,6 @@ def _ending(
         return
     except PatchsetError as error:
         told = error
-    except errors as error:
-        told = PatchsetError(str(error))
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)
