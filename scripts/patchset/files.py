@@ -81,7 +81,7 @@ def _unfinished(path: Path) -> Iterator[Path]:
     Deletes what killed runs left of the same name.
     """
     made = path.parent / f"{TEMP_PREFIX}{secrets.token_hex(4)}-{path.name}"
-    with contextlib.ExitStack() as held:
+    with explain_full_disk(path), contextlib.ExitStack() as held:
         path.parent.mkdir(parents=True, exist_ok=True)
         held.callback(shutil.rmtree, made, ignore_errors=True)
         with _held(path.parent, fcntl.LOCK_EX):  # until others see that it is held
@@ -163,6 +163,18 @@ def _sync(file: Path) -> None:
     """Have a file's content on the disk, so that a full one is noticed."""
     with file.open("rb") as opened:
         os.fsync(opened.fileno())
+
+
+@contextlib.contextmanager
+def explain_full_disk(path: Path) -> Iterator[None]:
+    """Turn "no space left", which names no file, into an error that does."""
+    try:
+        yield
+    except OSError as error:
+        # What copytree raises has no errno, only the text of each file's error.
+        if not tells_of_no_space(str(error)):
+            raise
+        raise full_disk(path) from error
 
 
 def tells_of_no_space(words: str) -> bool:

@@ -89,7 +89,6 @@ def _ending(failed: int, again: str) -> Iterator[None]:
             "look at that file's folder, its rights and limits (ulimit -a), then run "
             "the same command again",
         )
-        # What copytree raises has only the text of each file's error.
         if files.tells_of_no_space(str(error)):
             told = files.full_disk(error.filename or "a file")
     console.show_error(told)

@@ -570,7 +570,7 @@ def test_files_that_belong_together_are_replaced_when_all_are_on_the_disk(
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OSError):
+    with pytest.raises(NoSpaceError):
         files.write_all({one: "a", two: "b"})
     assert (one.read_text(), two.read_text()) == ("1", "2")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["one", "two"]

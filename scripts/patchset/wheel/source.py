@@ -65,7 +65,7 @@ def build(
     key = re.sub(r"[^0-9A-Za-z.+]+", "_", archs)
     folder = paths.build_dir() / "source" / f"{release.name}-{arch}-{key}"
     python = toolchain(packages)
-    with files.lock(folder), Wheel(official) as stock:
+    with files.lock(folder), files.explain_full_disk(folder), Wheel(official) as stock:
         prepare(tree, folder / "tree")
         cutlass = cutlass_headers(stock, folder / "cutlass")
         compiled_to = folder / "out"
