@@ -12,11 +12,11 @@ import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from patchset import console
+from patchset import console, paths
 from patchset.errors import NoSpaceError
 
 #: What a full disk, or a full quota, is called.
-_NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
+NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 
 #: Temporary names start so.
 TEMP_PREFIX = ".tmp-"
@@ -167,12 +167,14 @@ def _sync(file: Path) -> None:
 
 @contextlib.contextmanager
 def explain_full_disk(path: Path) -> Iterator[None]:
-    """Turn "no space left", which names no file, into an error that does."""
+    """Turn "no space left" into an error that says where and what to do."""
     try:
         yield
     except OSError as error:
         # What copytree raises has no errno, only the text of each file's error.
-        if not tells_of_no_space(str(error)):
+        if error.errno not in NO_SPACE and not (
+            isinstance(error, shutil.Error) and tells_of_no_space(str(error))
+        ):
             raise
         raise full_disk(path) from error
 
@@ -180,7 +182,7 @@ def explain_full_disk(path: Path) -> Iterator[None]:
 def tells_of_no_space(words: str) -> bool:
     """Return whether a program's words say that a disk is full."""
     # Go's programs, such as buildah, write it in small letters.
-    return any(os.strerror(number).lower() in words.lower() for number in _NO_SPACE)
+    return any(os.strerror(number).lower() in words.lower() for number in NO_SPACE)
 
 
 def full_disk(path: object) -> NoSpaceError:
@@ -194,18 +196,30 @@ def full_disk(path: object) -> NoSpaceError:
 
 def need_space(needs: Mapping[Path, float]) -> None:
     """Refuse to start if a disk is too small for the bytes to be written to folders."""
-    disks: dict[int, tuple[Path, float]] = {}
+    disks: dict[int, tuple[Path, str, float]] = {}
     for folder, size in needs.items():
         there = next(place for place in (folder, *folder.parents) if place.exists())
-        first, before = disks.get(there.stat().st_dev, (there, 0))
-        disks[there.stat().st_dev] = (first, before + max(size, 0))
-    for folder, size in disks.values():
-        wanted = size + min(size, 64e6 + size / 10)  # other programs write too
-        free = shutil.disk_usage(folder).free
+        disk = there.stat().st_dev
+        first, way, before = disks.get(disk, (there, _moved_by(folder), 0))
+        disks[disk] = (first, way, before + max(size, 0))
+    for folder, way, size in disks.values():
+        # Other programs write too.
+        wanted, free = (
+            size + min(size, 64e6 + size / 10),
+            shutil.disk_usage(folder).free,
+        )
         if free < wanted:
             raise NoSpaceError(
                 f"{folder} has {free / 1e6:.0f} MB free; {wanted / 1e6:.0f} MB are "
                 "needed, headroom included",
-                "free some space there; PATCHSET_BUILD_DIR and PATCHSET_DOWNLOADS name "
-                "folders on another disk, and graphroot in storage.conf a store's",
+                f"free some space there, or {way}",
             )
+
+
+def _moved_by(folder: Path) -> str:
+    """Return how a folder gets to another disk."""
+    if folder.is_relative_to(paths.downloads_dir()):
+        return "set PATCHSET_DOWNLOADS to a folder on another disk"
+    if folder.is_relative_to(paths.build_dir()):
+        return "set PATCHSET_BUILD_DIR to a folder on another disk"
+    return "move it (an engine's store: graphroot in its storage.conf)"

@@ -138,9 +138,13 @@ def load(name: str | None = None) -> Release:
         return defaults[0]
     full = "v" + name.removeprefix("v")
     if full not in (known := release_names()):
+        bare = f"v{name.lower().removeprefix('v')}."
+        near = [one for one in known if f"{one}.".startswith(bare)]
+        near += [one.name for one in releases() if name == "latest" and one.default]
+        hint = f"did you mean {near[-1]}? " if near else ""
         raise UsageError(
             f"unknown release {name}",
-            f"known: {', '.join(known) or 'none'}; nox -s pin -- {full} adds it, "
+            f"{hint}known: {', '.join(known) or 'none'}; nox -s pin -- {full} adds it, "
             "if vLLM has it",
         )
     return read_pin(paths.releases_dir() / full / "release.toml")
@@ -159,9 +163,8 @@ def read_pin(file: Path) -> Release:
 def parse(text: str, file: Path) -> Release:
     """Check the text of a ``release.toml``."""
     try:
-        release = Release.model_validate(
-            {"name": file.parent.name, **tomllib.loads(text)}
-        )
+        fields = tomllib.loads(text)
+        release = Release.model_validate({"name": file.parent.name, **fields})
     except ValidationError as error:
         where = "; ".join(
             f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()

@@ -89,7 +89,7 @@ def _ending(failed: int, again: str) -> Iterator[None]:
             "look at that file's folder, its rights and limits (ulimit -a), then run "
             "the same command again",
         )
-        if files.tells_of_no_space(str(error)):
+        if error.errno in files.NO_SPACE:
             told = files.full_disk(error.filename or "a file")
     console.show_error(told)
     sys.exit(failed if told.exit_code == EXIT_FAILED else told.exit_code)

@@ -155,6 +155,16 @@ def test_two_runs_at_once_download_once(index: PackageIndex, downloads: Path) ->
     assert len(index.downloads()) == 1
 
 
+def test_a_disk_that_is_too_small_is_said_before(
+    index: PackageIndex, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usage = shutil.disk_usage("/")._replace(free=4 << 20)
+    monkeypatch.setattr(shutil, "disk_usage", lambda folder: usage)
+    with pytest.raises(NoSpaceError, match="are needed, headroom included"):
+        fetch.artifact(PINNED)
+    assert index.requests == []
+
+
 @pytest.mark.parametrize(
     "dead", ["http://127.0.0.1:1/index", "http://no-such-host.invalid/index", ""]
 )
@@ -232,12 +242,21 @@ def test_settings_of_pip_count_in_its_own_order(
     monkeypatch.setenv("PIP_QUIET", "1")
     assert pip_settings().timeout == 180
     assert pip_settings().index_urls[0] == "https://a.example/index"
+    monkeypatch.setenv("PIP_DEFAULT_TIMEOUT", "1e400")
+    pip_settings.cache_clear()
+    assert pip_settings().timeout == 3600
     monkeypatch.delenv("PIP_DEFAULT_TIMEOUT")
     for broken in ("[global]\ntimeout = soon\n", "[global\n"):
         config.write_text(broken)
         pip_settings.cache_clear()
         with pytest.raises(PatchsetError, match="pip does not show its configuration"):
             pip_settings()
+    config.unlink()
+    os.mkfifo(config)
+    monkeypatch.setattr(pages, "PIP_TIME", 3)
+    pip_settings.cache_clear()
+    with pytest.raises(PatchsetError, match="timed out after 3 seconds"):
+        pip_settings()
     pip_settings.cache_clear()
 
 
@@ -262,38 +281,6 @@ def test_a_wrong_setting_ends_in_a_message(
     assert value.partition("/")[0] in caught.value.message and caught.value.hint
 
 
-def test_a_disk_that_is_too_small_is_said_before(
-    index: PackageIndex, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    usage = shutil.disk_usage("/")._replace(free=4 << 20)
-    monkeypatch.setattr(shutil, "disk_usage", lambda folder: usage)
-    with pytest.raises(NoSpaceError, match="are needed, headroom included"):
-        fetch.artifact(PINNED)
-    assert index.requests == []
-
-
-def test_credentials_stay_out_of_messages(capfd: pytest.CaptureFixture[str]) -> None:
-    error = PatchsetError(
-        "https://me:hunter2@index.example/index fails",
-        "try git+ssh://me:hunter2@host/x",
-    )
-    assert (
-        "hunter2" not in f"{error} {error.message} {error.hint}"
-        and "index.example" in error.message
-    )
-    assert PatchsetError("mail to me@example.org").message == "mail to me@example.org"
-    console.note("https://me:hunter2@index.example/index")
-    with console.step("fetch from https://me:hunter2@index.example/"):
-        pass
-    with (
-        pytest.raises(UnavailableError) as other,
-        server(lambda handler: handler.send_error(403)) as where,
-    ):
-        Index(settings(f"http://me:hunter2@{where}/index")).links("pkg", "pkg-1.tar.gz")
-    said = capfd.readouterr()
-    assert "hunter2" not in said.out + said.err + str(other.value)
-
-
 @pytest.mark.timeout(30)
 def test_a_run_does_not_wait_for_itself(tmp_path: Path) -> None:
     with files.scratch(tmp_path) as work:
@@ -302,6 +289,24 @@ def test_a_run_does_not_wait_for_itself(tmp_path: Path) -> None:
         with files.scratch(tmp_path), files.scratch(work.parent) as nested:
             assert work.is_dir() and nested.is_dir()
     assert not list(tmp_path.iterdir())
+
+
+def test_a_disk_that_is_full_while_a_folder_is_copied_is_said_like_any_other(
+    tmp_path: Path,
+) -> None:
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "series").write_text("")
+
+    def no_space(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with (
+        pytest.raises(NoSpaceError, match="the disk is full"),
+        files.atomic_folder(tmp_path / "new") as temp,
+    ):
+        shutil.copytree(source, temp / "all", copy_function=no_space)
+    assert [file.name for file in tmp_path.iterdir()] == ["source"]
 
 
 @pytest.fixture
@@ -352,38 +357,16 @@ def test_archives_cannot_leave_their_folder(
     assert found == ["bad.tar.gz", "target"]
 
 
-def test_a_fifo_is_no_archive(target: Path) -> None:
-    os.mkfifo(target / "pipe.tar.gz")
-    with pytest.raises(PatchsetError, match="not a regular file"):
-        unpack.sdist(target / "pipe.tar.gz", target)
-
-
-SPARSE = {"GNU.sparse.size": "10", "GNU.sparse.map": "x"}
-HUGE = SPARSE | {"GNU.sparse.map": "9" * 5000}
-LARGE, SMALL = (
-    tar({"top/ok": random.Random(2).randbytes(size)}, form="w:gz")
-    for size in (100_000, 40_000)
-)
-
-
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [
-        (LARGE, "larger than"),
-        (SMALL[:20_000], "cannot be unpacked"),
-        (tar({f"top/{'d/' * 1500}x": ""}), "nested folders"),
-        (tar({"top/x": b""}, tarfile.TarInfo("top/y"), **SPARSE), "bad.tar"),
-        (tar({"top/x": b""}, tarfile.TarInfo("top/y"), **HUGE), "bad.tar"),
-    ],
-    ids=["larger", "cut", "nested", "sparse", "sparse number"],
-)
-def test_what_is_no_source_archive_ends_in_a_message(
-    target: Path, monkeypatch: pytest.MonkeyPatch, content: bytes, said: str
+def test_truncated_and_oversized_archives(
+    target: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    file = archive(target, content=random.Random(2).randbytes(100_000))
     monkeypatch.setattr(unpack, "MAX_BYTES", 50_000)
-    file = target.with_name("bad.tar")
-    file.write_bytes(content)
-    with pytest.raises(PatchsetError, match=said):
+    with pytest.raises(PatchsetError, match="larger than"):
+        unpack.sdist(file, target)
+    monkeypatch.undo()
+    file.write_bytes(file.read_bytes()[:50_000])
+    with pytest.raises(PatchsetError, match="cannot be unpacked"):
         unpack.sdist(file, target)
 
 
@@ -408,6 +391,23 @@ def test_odd_times_in_an_archive_are_no_times(target: Path, time_: str) -> None:
     assert pin.read_sdist(file) == ("012345a", "2.0", 1_700_000_000)
     unpack.sdist(file, target)
     assert (target / "PKG-INFO").read_text() == members["top/PKG-INFO"]
+
+
+@pytest.mark.parametrize("map_", ["x", "9" * 5000])
+def test_a_broken_sparse_map_is_said_with_the_archives_name(
+    target: Path, map_: str
+) -> None:
+    headers = {"GNU.sparse.map": map_, "GNU.sparse.size": "10"}
+    file = target.with_name("sparse.tar")
+    file.write_bytes(tar({"top/file": b""}, tarfile.TarInfo("top/other"), **headers))
+    with pytest.raises(PatchsetError, match=file.name):
+        unpack.sdist(file, target)
+
+
+def test_a_fifo_is_no_archive(target: Path) -> None:
+    os.mkfifo(target / "pipe.tar.gz")
+    with pytest.raises(PatchsetError, match="not a regular file"):
+        unpack.sdist(target / "pipe.tar.gz", target)
 
 
 SHA = "0" * 64
@@ -526,6 +526,28 @@ def test_an_index_that_never_ends_or_leads_elsewhere(
         Index(settings(f"http://{where}/index")).links("pkg", "pkg-1.tar.gz")
 
 
+def test_credentials_stay_out_of_messages(capfd: pytest.CaptureFixture[str]) -> None:
+    error = PatchsetError(
+        "https://me:hunter2@index.example/index fails",
+        "try git+ssh://me:hunter2@host/x",
+    )
+    assert (
+        "hunter2" not in f"{error} {error.message} {error.hint}"
+        and "index.example" in error.message
+    )
+    assert PatchsetError("mail to me@example.org").message == "mail to me@example.org"
+    console.note("https://me:hunter2@index.example/index")
+    with console.step("fetch from https://me:hunter2@index.example/"):
+        pass
+    with (
+        pytest.raises(UnavailableError) as other,
+        server(lambda handler: handler.send_error(403)) as where,
+    ):
+        Index(settings(f"http://me:hunter2@{where}/index")).links("pkg", "pkg-1.tar.gz")
+    said = capfd.readouterr()
+    assert "hunter2" not in said.out + said.err + str(other.value)
+
+
 def test_uv_is_given_the_index_and_its_credentials_as_variables(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -550,6 +572,13 @@ def test_uv_is_given_the_index_and_its_credentials_as_variables(
             lock._write(tmp_path / "pylock.toml", [], ["pkg"], "x86_64", upgrade=False)
     assert asked[0] == "Basic " + base64.b64encode(b"me:hunter2").decode()
     assert "hunter2" not in str(caught.value) + (tmp_path / "arguments").read_text()
+
+
+def test_an_archive_of_very_many_nested_folders(target: Path) -> None:
+    archive = target.parent / "deep.tar"
+    archive.write_bytes(tar({f"pkg/{'d/' * 1500}x": ""}))
+    with pytest.raises(PatchsetError, match="nested folders"):
+        unpack.sdist(archive, target)
 
 
 def test_a_link_in_place_of_a_lock_is_not_followed(tmp_path: Path) -> None:

@@ -129,8 +129,6 @@ def test_pin_has_every_input(index: PackageIndex, pinned: release.Release) -> No
     assert all(is_of(index.files[one.file], one) for one in inputs)
     whole = [name for name, ranges in index.downloads() if not ranges]
     assert not any(name.endswith(".whl") for name in whole)
-    with pytest.raises(UsageError, match="is pinned already"):
-        pin.make("1.3.0")
 
 
 def test_rebase_pins_what_is_not_pinned_and_drift_pins_nothing(
@@ -147,6 +145,14 @@ def test_rebase_pins_what_is_not_pinned_and_drift_pins_nothing(
     assert not project.diff("new-file", "v1.3.0").exists()
     newest = project.run("drift", "--no-proofs").stdout
     assert "series of v1.2.0 on v1.3.0: it fits" in newest
+
+
+def test_a_pin_is_never_made_twice(index: PackageIndex, project: Project) -> None:
+    folder = project.root / "patches/releases/v1.3.0"
+    project.run("pin", "v1.3.0")
+    before = (folder / "release.toml").read_bytes()
+    assert "pinned already" in project.run("pin", "1.3.0", status=2).stderr
+    assert (folder / "release.toml").read_bytes() == before
 
 
 def test_pin_has_the_digest_of_the_image_that_is_asked_for(
@@ -290,6 +296,23 @@ def test_a_lock_that_somebody_edited_is_refused(
     replaced(locked, old, new)
     with pytest.raises(PatchsetError, match="cannot be read"):
         lock.read(pinned, "cuda", "x86_64")
+
+
+def test_a_wheel_with_odd_metadata_ends_in_a_message(
+    index: PackageIndex, project: Project
+) -> None:
+    metadata = b"Requires-Dist: torch==2.5.\xff\n"
+    index.files[BEST] = zipped({"vllm-1.3.0.dist-info/METADATA": metadata})
+    project.run("pin", "v1.3.0")
+    message = project.run("lock", "v1.3.0", status=1).stderr
+    assert "no METADATA that can be read" in message
+
+
+@pytest.mark.parametrize("name", ["latest", "v1.2", "V1.2.0", "1.2", "v1"])
+def test_a_name_that_is_nearly_a_release(project: Project, name: str) -> None:
+    said = project.run("apply", name, status=2).stderr
+    assert f"unknown release {name}\n" in said and "did you mean v1.2.0?" in said
+    assert "did you mean" not in project.run("apply", "v1.20", status=2).stderr
 
 
 @pytest.mark.parametrize("commit", ["0ab", "0" * 5000])

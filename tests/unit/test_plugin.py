@@ -88,19 +88,21 @@ def plugged(wheel: Path, tmp_path: Path) -> Path:
     digest = files.sha256_file(tmp_path / COMPARED)
     own = tmp_path / plugin.PACKAGE
     (own / "v0.33.0.sha256").write_text(f"{digest}  {COMPARED}\n")
-    (tmp_path / "vllm-0.33.0.dist-info").mkdir()
-    write_record(installed(tmp_path), *own.iterdir())
-    write_record(tmp_path / "vllm-0.33.0.dist-info", tmp_path / COMPARED)
+    for listing, listed in (
+        (installed(tmp_path), own.iterdir()),
+        (tmp_path / "vllm-0.33.0.dist-info", [tmp_path / COMPARED]),
+    ):
+        listing.mkdir(exist_ok=True)
+        lines = [
+            record.line(str(file.relative_to(tmp_path)), file.read_bytes())
+            for file in listed
+        ]
+        (listing / "RECORD").write_bytes(record.render(lines))
     return tmp_path
 
 
-def write_record(listing: Path, *listed: Path) -> None:
-    root = listing.parent
-    lines = [record.line(str(f.relative_to(root)), f.read_bytes()) for f in listed]
-    (listing / "RECORD").write_bytes(record.render(lines))
-
-
 def installed(plugged: Path) -> Path:
+    """Return what the installer wrote of the plugin."""
     return next(plugged.glob(f"{plugin.PACKAGE}-*.dist-info"))
 
 
@@ -131,7 +133,8 @@ def test_the_bytes_depend_on_the_files_alone(
     (checkout / "patches/plugin/vllm_qwen_tools/__pycache__").mkdir()
     monkeypatch.setenv("PATCHSET_ROOT", str(checkout))
     again = plugin.build(tmp_path)
-    assert (again.name, again.read_bytes()) == (wheel.name, wheel.read_bytes())
+    assert again.name == wheel.name
+    assert again.read_bytes() == wheel.read_bytes()
 
 
 def test_another_content_is_a_higher_version_and_takes_the_place(
@@ -244,7 +247,8 @@ def test_the_doctor_says_whether_the_plugin_is_live_and_what_switches_it_off(
 ) -> None:
     if added:
         (plugged / added).touch()
-    (said,) = doctor_says(plugged, status=int(says.startswith("wrong ")), **environment)
+    status = int(says.startswith("wrong "))
+    (said,) = doctor_says(plugged, status=status, **environment)
     assert fnmatchcase(said, says)
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from conftest import (
+    OWN_MODULE,
     PARSER,
     REASON,
     Project,
@@ -14,8 +15,10 @@ from conftest import (
     git,
     lay,
     replaced,
+    saved_meanwhile,
 )
 from patchset.release import load
+from patchset.series import rebase
 from patchset.series.read import taken_proofs
 
 PROOF = '''\
@@ -269,3 +272,24 @@ def test_a_proof_that_proves_nothing_is_found(
 ) -> None:
     (proved.root / "tests/patches/test_five.py").write_text(body)
     assert seen in proved.run("prove", status=1).stderr
+
+
+def test_rebase_begins_over_no_work(
+    own: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = own.pin_next(PARSER)
+    own.run("apply", "v1.3.0")
+    saved_meanwhile(monkeypatch, rebase, made.patched / "notes")
+    assert "holds work" in own.run("rebase", "v1.3.0", status=1).stderr
+    assert (made.patched / "notes").read_text() == "an hour of work\n"
+
+
+def test_drift_finds_a_series_that_cannot_be_imported(proved: Project) -> None:
+    lay(proved.root / "patches", {OWN_MODULE: "from pkg.names import RENAMED\n"})
+    replaced(proved.series, "five ", f"{OWN_MODULE} v1.2.0\nfive ")
+    proved.run("refresh")
+    proof = proved.root / "tests/patches/test_five.py"
+    replaced(proof, "import os\n", "import os\nimport vllm.own\n")
+    proved.pin_next(PARSER)
+    done = proved.run("drift", "v1.3.0", status=1).stdout
+    assert "test_five.py is error with the series" in done

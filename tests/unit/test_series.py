@@ -25,7 +25,7 @@ from conftest import (
 from patchset import files
 from patchset.errors import PatchsetError
 from patchset.release import load
-from patchset.series import apply, refresh
+from patchset.series import apply, refresh, state
 from patchset.series.apply import changes, patched_tree
 from patchset.series.mail import PatchFormatError, received, stored
 
@@ -298,6 +298,22 @@ def test_a_file_saved_while_the_tree_is_made_again_is_kept(
     assert "holds work that no diff has: notes" in applied.run("apply", status=1).stderr
     assert notes.read_text() == "an hour of work\n"
     applied.run("apply", "--discard")
+
+
+def test_a_file_saved_while_the_stock_tree_is_made_is_kept(
+    own: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    notes = own.patched.with_name("stock") / "notes"
+    shutil.rmtree(notes.parent)
+    write = state.write
+
+    def saved(*arguments: Any) -> None:
+        lay(notes.parent, {notes.name: "an hour of work"})
+        write(*arguments)
+
+    monkeypatch.setattr(state, "write", saved)
+    assert "it has no stamp" in own.run("apply", status=1).stderr
+    assert notes.read_text() == "an hour of work"
 
 
 def test_diffs_are_written_from_the_branch_main_alone(applied: Project) -> None:

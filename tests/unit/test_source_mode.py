@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from conftest import (
+    OFFICIAL,
     SOURCE,
     Project,
     diff_line,
@@ -20,6 +21,7 @@ from conftest import (
 )
 from patchset.errors import UsageError
 from patchset.wheel import source
+from patchset.wheel.archive import Wheel
 
 CMAKE = """\
 cmake_minimum_required(VERSION 3.26)
@@ -124,6 +126,19 @@ def test_a_module_is_the_same_bytes_in_another_folder(
     assert Path(compiled.run(*build).stdout.split()[1]).read_bytes() == first
 
 
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="compiling needs gcc")
+def test_a_compiler_that_fails_leaves_no_wheel(compiled: Project) -> None:
+    compiled.run("apply")
+    broken = diff_line_of_module().replace("+/* four */", "+#error broken")
+    compiled.diff("0001-native").unlink()
+    compiled.series.write_text("")
+    compiled.add_patch("0001-native", broken)
+    build = ("build-wheel", "--mode", "source", "--modules", "_C")
+    done = compiled.run(*build, status=1)
+    assert "#error broken" in done.stderr and "ended with status" in done.stderr
+    assert not list(compiled.root.glob("build/wheels/**/*.whl"))
+
+
 def test_only_vllms_own_modules_are_compiled(tmp_path: Path) -> None:
     (tmp_path / "CMakeLists.txt").write_text(CMAKE)
     (tmp_path / "setup.py").write_text(SETUP)
@@ -142,6 +157,14 @@ def test_other_projects_are_taken_out_of_the_tree(compiled: Project) -> None:
         assert "external_projects" not in text and "DeepGEMM" not in text
         assert "11.3" in text and "include(cmake/utils.cmake)" in text
     assert "four" in (folder / "csrc/_C.c").read_text()
+
+
+def test_headers_of_cutlass(compiled: Project, tmp_path: Path) -> None:
+    compiled.run("apply")
+    with Wheel(compiled.downloads / OFFICIAL) as stock:
+        made = source.cutlass_headers(stock, tmp_path / "cutlass")
+        assert (made / "include/cutlass/version.h").is_file()
+        assert not (made / "LICENSE").exists()
 
 
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="linking needs gcc")

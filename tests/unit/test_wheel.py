@@ -12,6 +12,7 @@ from uv import find_uv_bin
 
 from conftest import (
     OFFICIAL,
+    OFFICIAL_INFO,
     WHEEL,
     Project,
     build_wheel,
@@ -192,3 +193,10 @@ def test_zip64_is_used_where_it_is_needed(
     assert b"PK\x06\x06" in (tmp_path / "wide.whl").read_bytes()
     with archive.Wheel(tmp_path / "wide.whl") as wide:
         assert {name: wide.read(name) for name in wide.members} == wanted
+
+
+def test_metadata_that_is_no_text_ends_in_a_message(packaged: Project) -> None:
+    for name in (f"{OFFICIAL_INFO}/METADATA", "vllm/_version.py"):
+        pin_official(packaged, official_files("vllm") | {name: b"\xff\xfe"})
+        message = packaged.run("build-wheel", status=1).stderr
+        assert name.rpartition("/")[2] in message and "Traceback" not in message

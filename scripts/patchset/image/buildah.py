@@ -3,12 +3,13 @@
 
 import json
 import os
+import shutil
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
 from patchset import console, files, process
-from patchset.errors import MissingToolError
+from patchset.errors import MissingToolError, PatchsetError
 
 #: Beside a context that is built: the working containers that were there before.
 _JOURNAL = ".containers"
@@ -33,13 +34,10 @@ def build(
     # offline.
     isolation = os.environ.get("BUILDAH_ISOLATION", "chroot")
     network = "host" if isolation == "chroot" else "none"
-    argv = [
-        *("buildah", "bud", "--isolation", isolation, "--network", network),
-        *("--layers", "--format", "oci", "--pull=false", "--http-proxy=false"),
-        *("--timestamp", str(epoch), f"--build-arg=SOURCE_DATE_EPOCH={epoch}"),
-        *options,
-        *("--tag", tag, str(context)),
-    ]
+    argv = ["buildah", "bud", "--isolation", isolation, "--network", network]
+    argv += ["--layers", "--format", "oci", "--pull=false", "--http-proxy=false"]
+    argv += ["--timestamp", str(epoch), f"--build-arg=SOURCE_DATE_EPOCH={epoch}"]
+    argv += [*options, "--tag", tag, str(context)]
     files.write_text(folder / _JOURNAL, "\n".join(_containers()))
     with console.step(f"build {tag}"), files.scratch(folder) as scratch:
         env = {**os.environ, "TMPDIR": str(scratch)}
@@ -87,6 +85,7 @@ def clean(folder: Path) -> None:
 
 
 def _containers() -> dict[str, str]:
+    """Return the working containers, with the image each is made from."""
     form = "{{.ContainerID}} {{.ImageName}}"
     said = output("buildah", "containers", "--all", "--notruncate", "--format", form)
     rows = (line.partition(" ") for line in (said or "").splitlines())
@@ -97,18 +96,24 @@ def storage() -> Path:
     """Return the folder in which images are kept.
 
     Raises:
-        MissingToolError: neither buildah nor podman works here.
+        MissingToolError: buildah is not installed, or does not work here.
     """
-    for program, form in (
-        ("buildah", "{{.store.GraphRoot}}"),
-        ("podman", "{{.Store.GraphRoot}}"),
-    ):
-        if place := output(program, "info", "--format", form):
-            return Path(place)
-    raise MissingToolError(
-        "buildah does not work here",
-        "install it (sudo apt-get install buildah), or see what buildah info says",
-    )
+    argv = ["buildah", "info", "--format", "{{.store.GraphRoot}}"]
+    if shutil.which("buildah") is None:
+        argv = ["podman", "info", "--format", "{{.Store.GraphRoot}}"]
+    try:
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=60)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise MissingToolError(
+            f"{argv[0]} does not work here: {error}",
+            "install it: sudo apt-get install buildah",
+        ) from error
+    if done.returncode or not done.stdout.strip():
+        raise PatchsetError(
+            f"{argv[0]} does not work here: {process.end_of(done.stderr)}",
+            f"{argv[0]} info must work; see what it says",
+        )
+    return Path(done.stdout.strip())
 
 
 def output(*argv: str) -> str | None:

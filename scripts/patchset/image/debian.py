@@ -21,6 +21,7 @@ from patchset.errors import MissingToolError
 from patchset.image import buildah, labels, layout, sbom
 from patchset.image.layer import DOCTOR
 from patchset.inputs import lock as locks
+from patchset.inputs.lock import Locked
 from patchset.release import GOARCH, Arch, Target, this_machine
 from patchset.series.apply import PatchedRelease
 from patchset.wheel import overlay
@@ -76,6 +77,10 @@ def build(patched: PatchedRelease) -> Path:
     needed = {buildah.storage(): STORAGE[target], images: space}
     with files.lock(images / "work"):
         buildah.clean(images)
+        before = (out / "image").is_dir()
+        if not before:
+            files.need_space(needed)
+            buildah.probe(images)
         wheel = overlay.build(patched, arch)
         base = rootfs(target, arch, epoch)
         base_sum = files.sha256_file(base)
@@ -84,13 +89,13 @@ def build(patched: PatchedRelease) -> Path:
             labels.ROOTFS_SHA256: base_sum,
             labels.LOCK_SHA256: files.sha256_file(lock),
         }
-        if (out / "image").is_dir():
+        if before:
             (built,) = layout.load(out / "image").parts
             if said.items() <= buildah.labels(name).items() & built.labels.items():
                 console.note(f"{name} has been built of the same files")
                 return out
-        files.need_space(needed)
-        buildah.probe(images)
+            files.need_space(needed)
+            buildah.probe(images)
         gathered = locks.gather(locked)
         options = [f"--label={key}={value}" for key, value in said.items()]
         options += [f"--build-arg=TARGET={target}", f"--target={target}"]
@@ -113,7 +118,7 @@ def fill(
     context: Path,
     base: Path,
     wheel: Path,
-    packages: Sequence[locks.Locked],
+    packages: Sequence[Locked],
     wheels: Sequence[Path],
 ) -> None:
     """Fill the context of ``docker/Dockerfile`` with the files that it names."""
@@ -171,12 +176,10 @@ def rootfs(target: Target, arch: Arch, epoch: int) -> Path:
 def _bootstrap(
     place: Path, names: list[str], arch: Arch, epoch: int, clean: str
 ) -> None:
-    argv = [
-        *("mmdebstrap", "--variant=minbase", "--format=tar"),
-        *(f"--include={','.join(names)}", f"--architectures={GOARCH[arch]}"),
-        *(f"--aptopt={option}" for option in _host_apt_options()),
-        *(f"--customize-hook={clean.strip()}", SUITE),
-    ]
+    argv = ["mmdebstrap", "--variant=minbase", "--format=tar"]
+    argv += [f"--include={','.join(names)}", f"--architectures={GOARCH[arch]}"]
+    argv += [f"--aptopt={option}" for option in _host_apt_options()]
+    argv += [f"--customize-hook={clean.strip()}", SUITE]
     # The host's mirrors; without any, mmdebstrap has one.
     form = "$(REPO_URI) $(RELEASE) $(COMPONENT) $(CREATED_BY)"
     listed = buildah.output("apt-get", "indextargets", "--format", form) or ""

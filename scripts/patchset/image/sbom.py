@@ -83,10 +83,12 @@ def write(
 
 
 def _sha256(digest: str) -> list[HashType]:
-    return [HashType(alg=HashAlgorithm.SHA_256, content=digest.removeprefix("sha256:"))]
+    content = digest.removeprefix("sha256:")
+    return [HashType(alg=HashAlgorithm.SHA_256, content=content)]
 
 
 def _package(name: str, version: str, sha256: str, ref: str | None = None) -> Component:
+    """Return a package of the package index."""
     return Component(
         name=name,
         version=version,
@@ -97,6 +99,7 @@ def _package(name: str, version: str, sha256: str, ref: str | None = None) -> Co
 
 
 def _vllm(patched: PatchedRelease, arch: Arch, wheel: Path) -> Component:
+    """Return the patched vLLM, with its ancestor and each patch."""
     release, root = patched.pin, paths.patches_dir()
     official = patched.wheel(arch)
     ancestor = _package(official.project, release.version, official.sha256)

@@ -10,6 +10,7 @@ import os
 import re
 import subprocess
 import tomllib
+import zipfile
 from collections.abc import Iterable, Sequence
 from importlib.metadata import distributions
 from itertools import islice
@@ -29,6 +30,7 @@ from uv import find_uv_bin
 from patchset import console, files, paths
 from patchset.errors import PatchsetError, UsageError, tail
 from patchset.inputs import fetch, index
+from patchset.inputs.index import Settings
 from patchset.release import Arch, Artifact, Release
 
 #: Debian 12's Python and glibc.
@@ -145,17 +147,22 @@ def make(
 
 def requirements(wheel: Path) -> list[str]:
     """Return the requirements that a wheel's METADATA lists."""
-    (found,) = distributions(path=[str(wheel)])
-    return found.requires or []
+    try:
+        (found,) = distributions(path=[str(wheel)])
+        return found.requires or []
+    except (OSError, ValueError, RuntimeError, zipfile.BadZipFile) as error:
+        raise PatchsetError(
+            f"{wheel.name} has no METADATA that can be read: {error}",
+            "the official wheel is damaged: check the pin",
+        ) from error
 
 
 def make_build(
     release: Release, tree: Path, arch: Arch, *, upgrade: bool = False
 ) -> Path:
     """Lock what compiles a release: its stock tree's build requirements, with CUDA."""
-    found = _CUDA_VERSION.search(
-        (tree / "docker" / "Dockerfile").read_text(encoding="utf-8")
-    )
+    dockerfile = (tree / "docker" / "Dockerfile").read_text(encoding="utf-8")
+    found = _CUDA_VERSION.search(dockerfile)
     declared = tree / "requirements" / "build" / "cuda.txt"
     if found is None or not declared.is_file():
         raise PatchsetError(
@@ -185,16 +192,16 @@ def _write(
     override: str = "",
     constraint: str = "",
 ) -> None:
+    """Resolve by uv for Debian 12 and write the lock."""
     settings = index.pip_settings()
-    platform = f"{arch}-manylinux_{GLIBC[0]}_{GLIBC[1]}"
-    command = [
-        *(find_uv_bin(), "pip", "compile", "--no-config", "--quiet", "--no-header"),
-        *("--format", "pylock.toml", "--output-file", "pylock.toml"),
-        *("--python-version", PYTHON, "--python-platform", platform),
-        *("--overrides", "override.txt", "--constraints", "constraint.txt"),
-        *("--only-binary", ":all:", "wanted.txt"),
-        *([] if settings.index_urls else ["--no-index"]),
-    ]
+    command = [find_uv_bin(), "pip", "compile", "--no-config", "--quiet", "--no-header"]
+    command += ["--format", "pylock.toml", "--output-file", "pylock.toml"]
+    command += ["--python-version", PYTHON, "--only-binary", ":all:"]
+    command += ["--python-platform", f"{arch}-manylinux_{GLIBC[0]}_{GLIBC[1]}"]
+    command += ["--overrides", "override.txt", "--constraints", "constraint.txt"]
+    command += ["wanted.txt"]
+    if not settings.index_urls:
+        command.append("--no-index")
     with (
         console.step(f"resolve {place.name} of {place.parent.name}"),
         files.scratch(paths.build_dir()) as folder,
@@ -269,7 +276,7 @@ def image_tags(arch: Arch) -> list[Tag]:
     ]
 
 
-def environment(settings: index.Settings) -> dict[str, str]:
+def environment(settings: Settings) -> dict[str, str]:
     """Return this process's environment, with pip's settings in place of uv's own.
 
     A lock must hold what everybody can get: folders of this machine count only if pip

@@ -7,6 +7,7 @@ from patchset import console, files, git, paths
 from patchset.errors import PatchsetError
 from patchset.release import Release
 from patchset.series import state
+from patchset.series.state import BRANCH, StockState
 
 
 def stock_tree(release: Release) -> Path:
@@ -18,13 +19,7 @@ def stock_tree(release: Release) -> Path:
     source = release.sdist.file, release.sdist.sha256
     tree = paths.trees_dir(release.name) / "stock"
     with files.lock(tree):
-        made = state.read(tree, state.StockState)
-        if work := state.work_in(tree, made):
-            raise PatchsetError(
-                f"the stock tree {tree} was changed: {work}",
-                "it is the reference, and the patched tree is the one to edit: take "
-                f"that out, or keep what you need elsewhere and delete {tree}",
-            )
+        made = _refuse_changes(tree)
         if made is not None and (made.sdist, made.sha256) == source:
             return tree
         from patchset.inputs import fetch, unpack  # half a second, and only here
@@ -34,12 +29,25 @@ def stock_tree(release: Release) -> Path:
             with console.step(f"unpack {release.sdist.file}"):
                 unpack.sdist(archive, temp)
             with console.step(f"commit the stock tree of {release.name}"):
-                git.run(temp, "init", "--quiet", f"--initial-branch={state.BRANCH}")
+                git.run(temp, "init", "--quiet", f"--initial-branch={BRANCH}")
                 git.run(temp, "add", "--all", "--force")
                 commit = ("commit", "--quiet", "--no-verify", "-m")
                 message = f"stock {release.name}"
                 git.run(temp, *commit, message, epoch=release.source_date_epoch)
             head = git.text(temp, "rev-parse", "HEAD")
-            made = state.StockState(head=head, sdist=source[0], sha256=source[1])
+            made = StockState(head=head, sdist=source[0], sha256=source[1])
             state.write(temp, made)
+            _refuse_changes(tree)  # somebody may have worked there meanwhile
     return tree
+
+
+def _refuse_changes(tree: Path) -> StockState | None:
+    """Refuse a stock tree that is not as it was made; else its state."""
+    made = state.read(tree, StockState)
+    if work := state.work_in(tree, made):
+        raise PatchsetError(
+            f"the stock tree {tree} was changed: {work}",
+            "it is the reference, and the patched tree is the one to edit: take that "
+            f"out, or keep what you need elsewhere and delete {tree}",
+        )
+    return made

@@ -85,8 +85,12 @@ class Wheel:
     def dist_info(self) -> str:
         """The name of its one ``.dist-info`` folder."""
         tops = {name.partition("/")[0] for name in self.members}
-        (found,) = (top for top in tops if top.endswith(".dist-info"))
-        return found
+        found = [top for top in tops if top.endswith(".dist-info")]
+        if len(found) != 1:
+            raise WheelError(
+                f"{self.path.name} has {len(found)} .dist-info folders, not one"
+            )
+        return found[0]
 
     def mode(self, name: str) -> int:
         """Return the kind of a member, and its permissions with setuid and the like."""

@@ -19,7 +19,9 @@ def patched_metadata(metadata: bytes, version: str) -> bytes:
     head, separator, body = metadata.partition(b"\n\n")
     for field, value in ((b"Name", b"vllm"), (b"Version", version.encode())):
         line = rb"(?m)^%b: .*$" % field
-        head = re.sub(line, b"%b: %b" % (field, value), head, count=1)
+        head, count = re.subn(line, b"%b: %b" % (field, value), head, count=1)
+        if count != 1:
+            raise WheelError(f"METADATA has no field {field.decode()}")
     return head + separator + body
 
 

@@ -18,6 +18,7 @@ from patchset.inputs import fetch
 from patchset.release import Arch, Artifact
 from patchset.series.apply import PatchedRelease
 from patchset.wheel import archive, metadata, record
+from patchset.wheel.archive import Member, Wheel, WheelError
 
 Mode = Literal["overlay", "source"]
 
@@ -43,13 +44,13 @@ def build(patched: PatchedRelease, arch: Arch) -> Path:
     pinned = patched.wheel(arch)
     official = fetch.artifact(pinned)
     folder = paths.build_dir() / "wheels" / patched.pin.name / patched.target
-    with archive.Wheel(official) as stock:
+    with Wheel(official) as stock:
         return write(folder, stock, patched, pinned)
 
 
 def write(
     folder: Path,
-    stock: archive.Wheel,
+    stock: Wheel,
     patched: PatchedRelease,
     pinned: Artifact,
     compiled: Mapping[str, bytes] | None = None,
@@ -86,11 +87,11 @@ def inside_wheel(path: str) -> bool:
 
 
 def assemble(
-    stock: archive.Wheel,
+    stock: Wheel,
     patched: PatchedRelease,
     pinned: Artifact,
     compiled: Mapping[str, bytes],
-) -> list[archive.Member]:
+) -> list[Member]:
     """Return a patched wheel's members, the official wheel's in its order first."""
     info, version = stock.dist_info, patched.version
     old, new = info.removesuffix(".dist-info"), f"vllm-{version}"
@@ -107,11 +108,11 @@ def assemble(
     }
     modes = {change.path: change.mode for change in patched.changes}
     listed = {line.name: line for line in record.parse(stock.read(f"{info}/RECORD"))}
-    members: list[archive.Member] = []
+    members: list[Member] = []
     lines: list[record.Line] = []
 
     def put(name: str, mode: int, content: bytes) -> None:
-        members.append(archive.Member(name, mode, content))
+        members.append(Member(name, mode, content))
         lines.append(record.line(name, content))
 
     for name in [*stock.members, *sorted(contents.keys() - stock.members.keys())]:
@@ -122,19 +123,20 @@ def assemble(
         if name in contents:
             if (content := contents[name]) is not None:
                 put(here, modes.get(name, mode), content)
-        else:
-            members.append(archive.Member(here, mode, source=stock.members[name]))
+        elif name in listed:
+            members.append(Member(here, mode, source=stock.members[name]))
             lines.append(listed[name]._replace(name=here))
-    put(f"{new}.dist-info/{PROVENANCE}", 0o644, _provenance(patched, pinned, compiled))
+        else:
+            raise WheelError(f"{stock.path.name}: RECORD does not list {name}")
+    made = _provenance(patched, pinned, compiled)
+    put(f"{new}.dist-info/{PROVENANCE}", 0o644, made)
     lines.append(record.Line(f"{new}.dist-info/RECORD", "", ""))
-    members.append(
-        archive.Member(f"{new}.dist-info/RECORD", 0o644, record.render(lines))
-    )
+    members.append(Member(f"{new}.dist-info/RECORD", 0o644, record.render(lines)))
     return members
 
 
 def _changed(
-    stock: archive.Wheel, patched: PatchedRelease, pinned: Artifact
+    stock: Wheel, patched: PatchedRelease, pinned: Artifact
 ) -> dict[str, bytes | None]:
     """Return the series' files that belong into a wheel; None for a deleted one."""
     found = {}
@@ -144,6 +146,11 @@ def _changed(
             if not _COMPILED.fullmatch(path):
                 console.note(f"  {path} is not part of a wheel; left out")
             continue
+        if path == metadata.VERSION_FILE:
+            raise PatchsetError(
+                f"the series changes {path}, which holds our version",
+                "take the change out of the patch",
+            )
         # The patch was made for the source's file; the wheel must have that same file.
         there = stock.read(path) if path in stock.members else None
         if there != change.stock:
@@ -162,6 +169,7 @@ def _provenance(
     compiled: Mapping[str, bytes],
 ) -> bytes:
     """Return the wheel's origins as JSON, with the sha256 of ``compiled`` modules."""
+    changes = [change for change in patched.changes if inside_wheel(change.path)]
     made: dict[str, object] = {
         "mode": "source" if compiled else "overlay",
         "release": patched.pin.name,
@@ -183,8 +191,7 @@ def _provenance(
                 "stock": sha256(change.stock),
                 "patched": sha256(change.content),
             }
-            for change in patched.changes
-            if inside_wheel(change.path)
+            for change in changes
         },
     }
     if compiled:

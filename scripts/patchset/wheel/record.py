@@ -8,6 +8,8 @@ import io
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from patchset.wheel.archive import WheelError
+
 
 class Line(NamedTuple):
     """A line: ``sha256=<urlsafe base64>`` and bytes, both "" for RECORD itself."""
@@ -25,7 +27,11 @@ def line(name: str, content: bytes) -> Line:
 
 def parse(content: bytes) -> list[Line]:
     """Return the lines of a RECORD."""
-    return [Line(*row) for row in csv.reader(io.StringIO(content.decode()))]
+    try:
+        rows = csv.reader(io.StringIO(content.decode("utf-8")))
+        return [Line(*row) for row in rows]
+    except (UnicodeDecodeError, csv.Error, TypeError) as error:
+        raise WheelError(f"RECORD cannot be read: {error}") from error
 
 
 def render(lines: Iterable[Line]) -> bytes:

@@ -9,6 +9,7 @@ import hashlib
 import os
 import re
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from zipfile import ZipFile
 
@@ -17,6 +18,7 @@ from uv import find_uv_bin
 from patchset import console, files, git, paths, process
 from patchset.errors import PatchsetError, UsageError
 from patchset.inputs import fetch, lock
+from patchset.inputs.lock import Locked
 from patchset.release import Arch, Release
 from patchset.series.apply import PatchedRelease, patched_tree
 from patchset.wheel import overlay
@@ -68,23 +70,10 @@ def build(
     with files.lock(folder), files.explain_full_disk(folder), Wheel(official) as stock:
         prepare(tree, folder / "tree")
         cutlass = cutlass_headers(stock, folder / "cutlass")
-        compiled_to = folder / "out"
-        shutil.rmtree(compiled_to, ignore_errors=True)
-        with console.step(f"compile {', '.join(names)} for {archs}"):
-            driver = Path(__file__).with_name("source_driver.py")
-            process.run(
-                [python, driver, ",".join(names), folder / "objects", compiled_to],
-                prefix="build",
-                env=environment(release, folder, python, cutlass, archs, jobs),
-                cwd=folder / "tree",
-            )
-        modules = {
-            file.relative_to(compiled_to).as_posix(): file.read_bytes()
-            for file in sorted(compiled_to.rglob("*.so"))
-        }
+        env = environment(release, folder, python, cutlass, archs, jobs)
         compiled = {
             name: content
-            for name, content in modules.items()
+            for name, content in compile_modules(folder, python, names, env).items()
             if name not in stock.members or stock.read(name) != content
         }
         out = paths.build_dir() / "wheels" / release.name / f"{patched.target}-source"
@@ -93,7 +82,8 @@ def build(
 
 def choose(tree: Path, names: tuple[str, ...]) -> tuple[str, ...]:
     """Return modules to compile, of those that ``CMakeLists.txt`` itself defines."""
-    own = set(_OWN.findall((tree / "CMakeLists.txt").read_text()))
+    cmake = (tree / "CMakeLists.txt").read_text()
+    own = set(_OWN.findall(cmake))
     listed = dict.fromkeys(_SETUP.findall((tree / "setup.py").read_text()))
     known = [name for name in listed if name in own]
     unknown = [name for name in names if name not in known]
@@ -118,7 +108,8 @@ def prepare(patched: Path, folder: Path) -> None:
     git.run(folder, "fetch", "--quiet", "--no-tags", str(patched), "HEAD")
     git.run(folder, "checkout", "--quiet", "--force", "--detach", "FETCH_HEAD")
     place = folder / "CMakeLists.txt"
-    place.write_text(_NEWER_GCC.sub("", _EXTERNAL.sub("", place.read_text())))
+    text = _EXTERNAL.sub("", place.read_text())
+    place.write_text(_NEWER_GCC.sub("", text))
 
 
 def cutlass_headers(stock: Wheel, folder: Path) -> Path:
@@ -138,7 +129,7 @@ def cutlass_headers(stock: Wheel, folder: Path) -> Path:
     return folder
 
 
-def toolchain(packages: list[lock.Locked]) -> Path:
+def toolchain(packages: list[Locked]) -> Path:
     """Return the Python of the locked toolchain, installed if it is not there yet."""
     sums = sorted(package.wheel.sha256 for package in packages)
     digest = hashlib.sha256("\n".join(sums).encode()).hexdigest()[:12]
@@ -182,6 +173,26 @@ def complete_cuda(root: Path) -> None:
     compiler = os.environ.get("CC", "gcc")
     link = ["-shared", f"-Wl,-soname,{DRIVER}", "-o", "libcuda.so", source.name]
     process.run([compiler, *link], prefix=compiler, cwd=stubs)
+
+
+def compile_modules(
+    folder: Path, python: Path, names: tuple[str, ...], env: Mapping[str, str]
+) -> dict[str, bytes]:
+    """Run the build backend; the modules that it made, by their names in the wheel."""
+    out = folder / "out"
+    shutil.rmtree(out, ignore_errors=True)
+    with console.step(f"compile {', '.join(names)} for {env['TORCH_CUDA_ARCH_LIST']}"):
+        driver = Path(__file__).with_name("source_driver.py")
+        process.run(
+            [python, driver, ",".join(names), folder / "objects", out],
+            prefix="build",
+            env=env,
+            cwd=folder / "tree",
+        )
+    return {
+        file.relative_to(out).as_posix(): file.read_bytes()
+        for file in sorted(out.rglob("*.so"))
+    }
 
 
 def environment(
