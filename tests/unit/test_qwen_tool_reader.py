@@ -319,6 +319,11 @@ def test_pieces_do_not_matter(text: str) -> None:
                 assert found == expected, (options, cut, at)
 
 
+def test_what_an_empty_object_says() -> None:
+    text = "<tool_call>\n<function=read>\n{}\n</function>\n</tool_call>"
+    assert events(text) == events([text]) == [("CALL", "read"), ("CALL_END", "")]
+
+
 @pytest.mark.parametrize("tag", ["invoke", "function_invocation", "function_calls"])
 def test_a_closing_tag_of_another_frame(tag: str) -> None:
     text = WHOLE.replace("</tool_call>", f"</{tag}>\n</tool_call>")

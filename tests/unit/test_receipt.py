@@ -49,6 +49,7 @@ def file(packaged: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def run(file: Path, *words: str, path: str = "") -> subprocess.CompletedProcess[str]:
+    """Run it with nothing of this checkout on the path."""
     bare = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
     if path:
         bare["PYTHONPATH"] = path
@@ -117,22 +118,21 @@ def test_the_patched_tree_has_the_series_and_links_the_rest(tmp_path: Path) -> N
     site = lay(tmp_path / "site", {"vllm/__init__.py": "old", "vllm/_C.so": "binary"})
     patched = lay(tmp_path / "patched", {"vllm/__init__.py": "new"})
 
-    def make(name: str, stock: str, new: str, tree: Path | None = patched) -> Path:
-        digests = {
-            variant: hashlib.sha256(text.encode()).hexdigest()
-            for variant, text in (("stock", stock), ("patched", new))
-        }
-        sums: Any = {"vllm/__init__.py": digests}
-        overlay.make(tmp_path / name, site / "vllm", sums, tree)
-        return tmp_path / name / "vllm"
+    def sums(stock: str, new: str) -> overlay.Sums:
+        digests = [hashlib.sha256(text.encode()).hexdigest() for text in (stock, new)]
+        return {"vllm/__init__.py": {"stock": digests[0], "patched": digests[1]}}
 
-    made = make("a", "old", "new")
+    right = sums("old", "new")
+    overlay.make(tmp_path / "a", site / "vllm", right, patched)
+    made = tmp_path / "a" / "vllm"
     assert (made / "__init__.py").read_text() == "new" and (made / "_C.so").is_symlink()
-    assert (make("b", "old", "new", None) / "__init__.py").read_text() == "old"
+    assert (site / "vllm" / "__init__.py").read_text() == "old"
+    overlay.make(tmp_path / "b", site / "vllm", right, None)
+    assert (tmp_path / "b" / "vllm" / "__init__.py").read_text() == "old"
     with pytest.raises(PatchsetError, match="not the official one"):
-        make("c", "x", "new")
+        overlay.make(tmp_path / "c", site / "vllm", sums("x", "new"), None)
     with pytest.raises(PatchsetError, match="is not the series'"):
-        make("d", "old", "x")
+        overlay.make(tmp_path / "d", site / "vllm", sums("old", "x"), patched)
 
 
 def written(folder: Path, **changed: Any) -> Path:
@@ -188,8 +188,9 @@ def test_a_receipt_of_the_series_is_taken_and_shown(tmp_path: Path, rows: Path) 
     read = check.check(written(tmp_path))
     assert "| graphs, k = 3 | patched | 7/9 | 90% 80% 70% | 9 |" in report.table(read)
     assert "tokens/s" not in report.table({**read, "target": "cpu"})
-    assert check.keep(read).name == "v0.33.0-nvidia-t4.json"
     found = [release.load("v0.33.0")]
+    assert check.table(found, "cuda") == "*not run*\n"
+    assert check.keep(read).name == "v0.33.0-nvidia-t4.json"
     row = "\n| NVIDIA T4, 15 GiB, sm_75 | v0.33.0 | graphs, k = 3 |"
     assert row in check.table(found, "cuda")
     assert check.table(found, "cpu") == "*not run*\n"
@@ -334,8 +335,7 @@ def test_a_receipt_names_no_machine(tmp_path: Path) -> None:
 
 
 def test_what_was_not_right_is_said_in_one_line(tmp_path: Path) -> None:
-    read = check.check(written(tmp_path, at_once=4))
-    assert "- 4 servers at a time: their pace" in report.table(read)
+    read = check.check(written(tmp_path))
     assert report.faults(read) == "patched graphs k=3: 7 of 9 right"
     read["failures"] = {"stock-graphs-k3": "no memory"}
     read["kernels"]["stock"] = "row 3 differs"
@@ -440,6 +440,8 @@ def test_servers_that_ran_at_a_time_are_in_the_order_of_the_plan(
         servers, jobs, {}, tmp_path, 60, lambda *now: told.append(len(now[0]))
     )
     assert list(found) == [str(job) for job in jobs] and told == [1, 2, 3, 4]
+    shown = written(tmp_path, at_once=4)
+    assert "- 4 servers at a time: their pace" in report.table(check.check(shown))
 
 
 ASKED = real.questions()
@@ -448,6 +450,7 @@ ASKED = real.questions()
 def answer(
     text: str, tokens: tuple[int, ...] = (1,), finish: str = "tool_calls"
 ) -> Answer:
+    """Return an answer to a prompt with one call."""
     reading = Reading(calls=[ReadCall("read", "1", text)], finish=finish)
     reading.close()
     return Answer(ASKED[0], reading, "chatcmpl-1", tokens)
@@ -459,7 +462,10 @@ def test_there_are_enough_prompts_of_each_sort() -> None:
     groups = Counter(name.partition("/")[0] for name in names)
     assert all(groups[name] >= 8 for name in ("parallel", "long", "markup"))
     assert ASKED[0].name == "long/snake", "the first one is timed"
-    assert all("Write snake.py" in json.dumps(one.body()) for one in ASKED[:6])
+    for question in ASKED[:6]:
+        body = question.body()
+        (message,) = body["input" if question.surface == "responses" else "messages"]
+        assert message["content"].startswith("Write snake.py") and body["tools"]
 
 
 @pytest.mark.parametrize(
@@ -494,15 +500,19 @@ PROMPTS = recall.prompts()
 
 
 def test_prompts_share_histories_and_have_facts_of_their_own() -> None:
-    assert recall.prompts() == PROMPTS
-    assert len({prompt.text for prompt in PROMPTS}) == 64
+    assert recall.prompts() == PROMPTS and len(PROMPTS) == 64
     histories = Counter(prompt.text.partition("\n\n")[0] for prompt in PROMPTS)
     assert list(histories.values()) == [8] * 8
-    assert all(
-        prompt.text.count(code) == prompt.text.count(f"of {name} is {code}.") == 1
-        for prompt in PROMPTS
-        for name, code in prompt.facts.items()
-    )
+    assert len({prompt.text for prompt in PROMPTS}) == 64
+    # What a tokenizer like Qwen's makes of plain English.
+    words = re.compile(r"[A-Za-z]+|\d|[^\w\s]")
+    sizes = [len(words.findall(prompt.text)) for prompt in PROMPTS]
+    assert min(sizes) > 6_000 and max(sizes) < 12_000
+    for prompt in PROMPTS:
+        assert len(set(prompt.facts.values())) == len(prompt.facts) == 20
+        for name, code in prompt.facts.items():
+            assert prompt.text.count(f"The code of {name} is {code}.") == 1
+            assert prompt.text.count(code) == prompt.text.count(name) == 1
     # A shared fact has one code; a fact of one prompt alone is in no other.
     codes = Counter(code for prompt in PROMPTS for code in prompt.facts.values())
     assert Counter(codes.values()) == {8: 8 * 14, 1: 64 * 6}
@@ -581,11 +591,13 @@ def test_a_cache_that_forgets_or_mixes_facts_is_complained_of(
         "seconds": 60,
     }
     read = check.check(written(tmp_path, recall=[one], servers=[]))
+    table = report.table(read)
     missed = found[1]["missed"]
-    row = f"| patched, k = 3, runner V2 | warm | {missed}/1280 |"
-    assert row in report.table(read)
-    faults = report.faults(read)
-    assert all(f"patched prefix caching, {each}" in faults for each in said)
+    assert f"| patched, k = 3, runner V2 | warm | {missed}/1280 |" in table
+    assert "mamba_block_size 1600" in table
+    assert all(
+        f"patched prefix caching, {each}" in report.faults(read) for each in said
+    )
 
 
 CACHE_METRICS = """\
@@ -634,8 +646,8 @@ def test_a_recall_asks_a_server_with_the_cache_and_then_one_without(
     found = servers.result(Job("stock", RECALL, 3))
     assert started == ["prefix", "graphs"] and found["right"] == 4 * 64 - 1
     assert found["complaints"] == ["off: 1 requests failed"]
-    counted = [(one["missed"], one["hits"]) for one in found["rounds"]]
-    assert counted == [(0, 0), (0, 64), (0, 64), (20, 0)]
+    assert [one["missed"] for one in found["rounds"]] == [0, 0, 0, 20]
+    assert [one["hits"] for one in found["rounds"]] == [0, 64, 64, 0]
     assert found["cache"] == {"block_size": "1600", "mamba_block_size": "1600"}
     assert found["runner"] == "V2"
     check.check(written(tmp_path, recall=[found]))

@@ -35,7 +35,9 @@ TEXT = REASON.format(subject="Count to five")
 
 def test_a_patch_is_read_and_written_as_it_is() -> None:
     patch = stored("five", TEXT.encode(), DIFF.encode(), "five")
-    assert (patch.subject, patch.body) == ("Count to five", "A test needs it.")
+    assert (patch.name, patch.subject) == ("five", "Count to five")
+    assert patch.body == "A test needs it."
+    assert patch.trailers[0] == ("Upstream-Status", "pending")
     assert patch.proofs == ("tests/patches/test_one.py",)
     assert patch.paths == ("pkg/parser.py",)
     assert not list(patch.faults())
