@@ -172,7 +172,8 @@ def test_a_peer_that_hangs_or_raises_loses_the_message(
     monkeypatch.setattr(Peer, "__init__", lambda peer: None)
     monkeypatch.setattr(Peer, "ask", lambda peer, asked: next(answers))
     for why in ("hangs", "KeyError"):
-        assert why in Peer().readings(case, ["full"])["full"].failed  # type: ignore[call-arg]
+        read = Peer().readings(case, ["full"])  # type: ignore[call-arg]
+        assert why in read["full"].failed
 
 
 def test_a_case_counts_by_the_worse_way_and_once() -> None:

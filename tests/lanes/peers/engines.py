@@ -153,7 +153,8 @@ def lmdeploy() -> Read:
         module_dict = property(lambda self: self)
 
     StandIns("mmengine", "shortuuid", "lmdeploy.utils", "transformers", "xgrammar")
-    sys.modules["mmengine"] = types.SimpleNamespace(Registry=Registry)  # type: ignore[assignment]
+    registry = types.SimpleNamespace(Registry=Registry)
+    sys.modules["mmengine"] = registry  # type: ignore[assignment]
     packages("lmdeploy", "lmdeploy.serve", "lmdeploy.serve.openai")
     packages("lmdeploy.serve.parsers")
     from lmdeploy.serve.openai.protocol import ChatCompletionRequest
