@@ -274,9 +274,10 @@ def lock_command(release: str | None, target: Use, arch: Arch, upgrade: bool) ->
 @arch_option
 @click.option(
     "--mode",
-    type=click.Choice(["overlay", "source"]),
+    type=click.Choice(["overlay", "source", "plugin"]),
     default="overlay",
-    help="overlay: the official wheel with files replaced. source: also compile.",
+    help="overlay: the official wheel with files replaced. source: also compile. "
+    "plugin: change no file of vLLM.",
 )
 @click.option(
     "--modules",
@@ -308,20 +309,26 @@ def build_wheel_command(
     Mode source compiles with vLLM's own build backend. It needs g++, Python's headers
     and 12 GB of disk; CUDA's toolkit comes from the package index, as
     patches/locks/RELEASE/pylock.build-ARCH.toml says. An interrupted run is resumed.
+
+    A plugin is for a stock vLLM that cannot be replaced, and covers less than the
+    patches. It is one wheel for all the releases that it covers, so RELEASE does not
+    matter.
     """
     from patchset.series.apply import PatchedRelease
-    from patchset.wheel import overlay, source
+    from patchset.wheel import overlay, plugin, source
 
-    patched = PatchedRelease(load(release), target)
-    if mode == "source":
-        names = tuple(filter(None, (modules or "").split(",")))
-        archs = cuda_archs or "9.0"
-        wheel = source.build(patched, arch, names, archs=archs, jobs=jobs)
-    elif modules or cuda_archs or jobs:
+    if mode != "source" and (modules or cuda_archs or jobs):
         raise UsageError(
             "--modules, --cuda-archs and --jobs are for --mode source",
             "add --mode source",
         )
+    patched = PatchedRelease(load(release), target)
+    if mode == "plugin":
+        wheel = plugin.build()
+    elif mode == "source":
+        names = tuple(filter(None, (modules or "").split(",")))
+        archs = cuda_archs or "9.0"
+        wheel = source.build(patched, arch, names, archs=archs, jobs=jobs)
     else:
         wheel = overlay.build(patched, arch)
     console.result(
@@ -329,19 +336,6 @@ def build_wheel_command(
         f"size    {wheel.stat().st_size / 1e6:.1f} MB",
         f"sha256  {files.sha256_file(wheel)}",
     )
-
-
-@cli.command("build-plugin")
-def build_plugin_command() -> None:
-    """Build the plugin, a wheel that changes no file of vLLM.
-
-    It is for a stock vLLM that cannot be replaced, and covers less than the patches.
-    The last lines are its path and sha256.
-    """
-    from patchset.wheel import plugin
-
-    wheel = plugin.build()
-    console.result(f"wheel   {wheel}", f"sha256  {files.sha256_file(wheel)}")
 
 
 @cli.command("verify")

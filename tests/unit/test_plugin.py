@@ -129,7 +129,9 @@ def test_the_bytes_depend_on_the_files_alone(
 ) -> None:
     last = (checkout / "patches/plugin/version").read_text()
     here = (paths.patches_dir() / "plugin/version").read_text()
-    assert last == here, "nox -s build-plugin, then commit patches/plugin/version"
+    assert last == here, (
+        "nox -s build-wheel -- --mode plugin, then commit patches/plugin/version"
+    )
     (checkout / "patches/plugin/vllm_qwen_tools/__pycache__").mkdir()
     monkeypatch.setenv("PATCHSET_ROOT", str(checkout))
     again = plugin.build(tmp_path)

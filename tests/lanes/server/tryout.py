@@ -101,7 +101,7 @@ def wait(running: vllm_serve.Server, asked: Question) -> None:
     command = ["curl", running.url + chat.PATH, "--header", header]
     command += ["--data", json.dumps(asked.body())]
     console.result("", f"It serves until Ctrl-C. Ask it:\n{shlex.join(command)}")
-    console.result(f"nox -s probe -- {running.url}")
+    console.result(f"python3 tests/lanes/server/probe.py {running.url}")
     with contextlib.suppress(KeyboardInterrupt):
         running.process.wait()
 
