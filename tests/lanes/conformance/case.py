@@ -185,20 +185,30 @@ class Case(_Strict):
     """One behaviour. ``name`` is ``<group>/<file name>``."""
 
     name: str = ""
+    #: What it shows.
     description: str = Field(min_length=8)
+    #: ``must-not``: markup that is no call, or text that must stay;
+    #: ``implementation-defined``: the format leaves it open, and a difference is no
+    #: failure.
     class_: Literal["must", "must-not", "implementation-defined"] = Field(alias="class")
+    #: Its thread (``#22975``), defect (``D3``) or rule (``format.md#HEADING``).
     source: str = Field(min_length=2)
+    #: In a file, also the name of a list under the file's ``tools``; none: the request
+    #: has none.
     tools: tuple[Tool, ...] = ()
     tool_choice: Literal["auto", "none", "required"] = "auto"
     #: Fields of the request, by surface; other surfaces are not asked. ``messages`` and
     #: ``input`` come before the question, any other field is put in place of the
-    #: surface's own.
+    #: surface's own. A custom tool's call is expected as ``{"input": TEXT}``, a
+    #: namespace's tool as ``NAMESPACE__NAME``.
     request: dict[Literal["chat", "responses", "messages"], dict[str, Any]] = {}
     #: The first release that knows what the request holds (``0.25.1``); older ones are
     #: not asked.
     since: str = ""
     starts: tuple[StartName, ...] = ("plain", "closed", "thought")
+    #: White space before the output: ``call``: frame; ``text``: content.
     opens_with: Literal["text", "call"] = "text"
+    #: What the model says, special tokens written out.
     output: str
     #: What the model says instead where the release constrains a required call to JSON,
     #: whatever the model's own format.
@@ -208,7 +218,8 @@ class Case(_Strict):
     #: the output does not hold it.
     stop_string: str = ""
     #: With the end ``stop-token``: the text of the token among the request's
-    #: ``stop_token_ids`` that ended the output, which does not hold it.
+    #: ``stop_token_ids`` that ended the output, which does not hold it (not on
+    #: ``/v1/messages``).
     stop_token: str = ""
     #: Tokens taken off the end of the output: the only way to cut inside a character.
     drop_tokens: int = Field(0, ge=0)
@@ -358,7 +369,7 @@ def read(path: Path) -> Iterator[Case]:
         )
         raise PatchsetError(
             f"{path}: the case {name} is none: {'; '.join(faults)}",
-            "write it as the conformance lane's README says",
+            "write it as tests/lanes/conformance/case.py says",
         ) from error
     except (OSError, ValueError, KeyError) as error:
         raise PatchsetError(
