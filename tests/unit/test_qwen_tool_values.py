@@ -9,7 +9,7 @@ from typing import Any
 from unittest.mock import create_autospec
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from vllm.parser.qwen_tool_values import ArgumentsWriter, ToolSchema
 
@@ -275,6 +275,7 @@ def test_no_valid_value_has_characters_that_its_text_has_not(
     text = json.dumps(value).replace("\\\\", "\\")
     for at, new in changes:
         text = text[:at] + new + text[at + 1 :]
+    assume(text.strip())  # without text there is no value
     read = json.loads(convert(text, ARRAY))
     escapes = re.findall(r'(?:\\u[0-9A-Fa-f]{4})+|\\["\\/bfnrt]', text)
     decoded = "".join(json.loads(f'"{one}"') for one in escapes)
