@@ -22,30 +22,16 @@ QWEN3_CODER = EXAMPLES / "tool_chat_template_qwen3coder.jinja"
 
 
 class Application:
-    """The tree's application; ``prompt`` is the last request's, as the engine got
-    it.
-    """
+    """The tree's application, its prompts with a template."""
 
     def __init__(self, reasoning: str = "qwen3", template: Path = QWEN35) -> None:
-        self.prompt = ""
         options = ("--chat-template", str(template), "--trust-request-chat-template")
         self.app = harness.application(reasoning, "qwen3_coder", *options)
-        engine = self.app.state.engine_client
-        generate = engine.generate
-
-        def recorded(prompt: Any, *args: Any, **kwargs: Any) -> Any:
-            plain = isinstance(prompt, dict)
-            ids = prompt["prompt_token_ids"] if plain else prompt.prompt_token_ids
-            self.prompt = tokens.load().decode(list(ids), skip_special_tokens=False)
-            return generate(prompt, *args, **kwargs)
-
-        engine.generate = recorded
 
     def post(self, path: str, body: dict[str, Any], *steps: str) -> tuple[int, str]:
         """Status and body of the answer; the model says ``steps``."""
         said = [(text, tuple(harness.ids(text))) for text in steps or ("yes",)]
         end = ("", (tokens.load().token_to_id(tokens.EOS),))
-        self.prompt = ""
         status, answer = harness.post(
             self.app, path, {"model": MODEL, **body}, Script((*said, end), "stop")
         )
@@ -55,8 +41,7 @@ class Application:
         """The document of an answer that must be one."""
         status, answer = self.post(path, body, *steps)
         assert status == 200, f"{status}: {answer}"
-        document: dict[str, Any] = json.loads(answer)
-        return document
+        return harness.parsed(answer)
 
     def events(
         self, path: str, body: dict[str, Any], *steps: str
@@ -71,6 +56,13 @@ class Application:
         """The prompt of a chat request, up to the answer's turn."""
         self.json("/v1/chat/completions", {"messages": messages, **fields})
         return self.history
+
+    @property
+    def prompt(self) -> str:
+        """The last prompt, as the engine got it; empty if it was not asked."""
+        asked = self.app.state.script.prompt or []
+        prompt: str = tokens.load().decode(asked, skip_special_tokens=False)
+        return prompt
 
     @property
     def history(self) -> str:

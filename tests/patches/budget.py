@@ -7,7 +7,6 @@ forced token is seen as what it is: a token that the script does not have there.
 """
 
 import copy
-import functools
 import inspect
 from collections.abc import Callable
 from importlib.util import find_spec
@@ -31,13 +30,6 @@ def has_drafts() -> bool:
     return find_spec("vllm.v1.sample.thinking_budget_state") is not None
 
 
-def builds_the_parser() -> bool:
-    """Whether stock makes the reasoning parser also when both strings are given."""
-    from vllm.config.reasoning import ReasoningConfig
-
-    return hasattr(ReasoningConfig, "natural_reasoning_end_token_ids")
-
-
 def configuration(monkeypatch: Any, parser: str, end: str) -> Any:
     """The tree's ``ReasoningConfig`` as the server makes it from the command line."""
     from vllm.config import reasoning
@@ -58,28 +50,13 @@ def configuration(monkeypatch: Any, parser: str, end: str) -> Any:
     return made
 
 
-@functools.cache
-def _application(reasoning: str, parser: str) -> Any:
-    """A server with this pair, made once; it keeps what its engine was asked for."""
-    app = application(reasoning, parser)
-    engine = app.state.engine_client
-    generate = engine.generate
-
-    def recorded(prompt: Any, params: Any, *args: Any, **kwargs: Any) -> Any:
-        app.state.params = params
-        return generate(prompt, params, *args, **kwargs)
-
-    engine.generate = recorded
-    return app
-
-
 def sampling_params(
     budget: int, tool_choice: str | None, reasoning: str, parser: str
 ) -> Any:
     """The sampling parameters that the chat service of a server with this pair of
     parsers makes of a request; without tools for no tool choice.
     """
-    app = _application(reasoning, parser)
+    app = application(reasoning, parser)
     tools = {} if tool_choice is None else {"tools": TOOLS, "tool_choice": tool_choice}
     said = [{"role": "user", "content": "?"}]
     body = {"model": MODEL, "messages": said, "thinking_token_budget": budget, **tools}

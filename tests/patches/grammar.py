@@ -23,6 +23,16 @@ def manager(reasoning: str, k: int) -> Manager:
     return Manager(recorder(reasoning).config, k)
 
 
+def post(
+    output: str = "x", *, reasoning: str = "none", prompt: str = "none", **fields: Any
+) -> tuple[int, bytes]:
+    """Status and body of a chat request for which the model says this."""
+    body = harness.body_of("chat", prompt, False, []) | fields
+    app = harness.application(reasoning, "qwen3_coder")
+    said = harness.script(output, 9)
+    return harness.post(app, harness.SURFACES["chat"].PATH, body, said)
+
+
 def stop(
     output: str,
     k: int = 0,
@@ -39,12 +49,8 @@ def stop(
         fields: Of the request.
     """
     taken, drafting = recorder(reasoning), manager(reasoning, k)
-    given = {"tools": tools} if tools else {}
-    body = harness.body_of("chat", prompt, False, []) | given | fields
-    app = harness.application(reasoning, "qwen3_coder")
-    status, answer = harness.post(
-        app, harness.SURFACES["chat"].PATH, body, harness.script("x", 9)
-    )
+    given: dict[str, Any] = {"tools": tools} if tools else {}
+    status, answer = post(reasoning=reasoning, prompt=prompt, **given, **fields)
     assert status == 200, answer
     request = drafting.open(taken.request)
     return request and drafting.walk(request, [*harness.ids(output), END])

@@ -10,7 +10,8 @@ import contextlib
 import functools
 import json
 import os
-from collections.abc import Iterator
+import tracemalloc
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -38,13 +39,13 @@ LIMIT = 60
 LOOP = asyncio.new_event_loop()
 
 
-def tool(name: str, parameters: dict[str, Any]) -> dict[str, Any]:
+def tool(name: str, parameters: dict[str, Any], **more: Any) -> dict[str, Any]:
     """A function tool, as a chat request names it."""
-    return {"type": "function", "function": {"name": name, "parameters": parameters}}
+    function = {"name": name, "parameters": parameters, **more}
+    return {"type": "function", "function": function}
 
 
 def strings(*names: str) -> dict[str, Any]:
-    """Schema of an object of strings."""
     return {
         "type": "object",
         "properties": {name: {"type": "string"} for name in names},
@@ -80,7 +81,7 @@ MIXED_READ = (
 
 @functools.cache
 def application(reasoning: str, parser: str, *options: str) -> Any:
-    """The release's application, made once.
+    """The release's application, made once; it keeps the engine's last parameters.
 
     Args:
         reasoning: A reasoning parser, or "none".
@@ -88,7 +89,16 @@ def application(reasoning: str, parser: str, *options: str) -> Any:
     """
     _share_tokenizer()
     line = ["--tool-call-parser", parser, *options]
-    return LOOP.run_until_complete(build(str(tokens.model_folder()), reasoning, line))
+    app = LOOP.run_until_complete(build(str(tokens.model_folder()), reasoning, line))
+    engine = app.state.engine_client
+    generate = engine.generate
+
+    def recorded(prompt: Any, params: Any, *args: Any, **more: Any) -> Any:
+        app.state.params = params
+        return generate(prompt, params, *args, **more)
+
+    engine.generate = recorded
+    return app
 
 
 def _share_tokenizer() -> None:
@@ -111,8 +121,19 @@ def wrapped_tokenizer() -> Any:
     return AutoTokenizer.from_pretrained(str(tokens.model_folder()))
 
 
+def parser_of(name: str, reasoning: str | None = None, **fields: Any) -> Any:
+    """A parser as serving makes it, and its chat request."""
+    from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionRequest
+    from vllm.parser.parser_manager import ParserManager
+
+    request = ChatCompletionRequest(
+        model="m", messages=[{"role": "user", "content": "go"}], tools=TOOLS, **fields
+    )
+    kind = ParserManager.get_parser(name, reasoning, True)
+    return kind(wrapped_tokenizer(), request.tools), request
+
+
 def ids(text: str) -> list[int]:
-    """Token ids of a text."""
     return tokens.encode(tokens.load(), text)
 
 
@@ -179,7 +200,10 @@ def raw(
 
 
 def post(app: Any, path: str, body: dict[str, Any], said: Any) -> tuple[int, bytes]:
-    """Status and body of an answer for which the engine says a script."""
+    """Status and body of an answer for which the engine says a script, which the
+    application keeps: it has the prompt, if the engine was asked at all.
+    """
+    app.state.script = said
     SCRIPT.set(said)
     return LOOP.run_until_complete(asyncio.wait_for(_post(app, path, body), LIMIT))
 
@@ -247,10 +271,14 @@ def chat_history(arguments: str) -> list[dict[str, Any]]:
     function = {"name": "read", "arguments": arguments}
     call = {"id": "c", "type": "function", "function": function}
     return [
-        {"role": "user", "content": "hello"},
+        {"role": "user", "content": "Hello"},
         {"role": "assistant", "content": "", "tool_calls": [call]},
         {"role": "tool", "tool_call_id": "c", "content": "x"},
     ]
+
+
+#: A question, a call and what it gave.
+USER, CALLED, RESULT = chat_history('{"path": "/a"}')
 
 
 @dataclass
@@ -290,13 +318,20 @@ def messages(
 
 
 def events(output: str, width: int, **options: Any) -> list[dict[str, Any]]:
-    """The events of a stream, as it sends them."""
     _, answer = raw(output, width, **options)
     return [json.loads(data) for _, data in sse(answer) if data != "[DONE]"]
 
 
+def response(output: str, width: int | None, **options: Any) -> Any:
+    """What /v1/responses answers, or its stream ends with."""
+    if width is None:
+        return parsed(raw(output, surface="responses", **options)[1].decode())
+    last = events(output, width, surface="responses", **options)[-1]
+    assert last["type"] == "response.completed", last
+    return last["response"]
+
+
 def chat_choices(output: str, width: int, **options: Any) -> list[dict[str, Any]]:
-    """The choices of a chat stream's chunks."""
     found = events(output, width, **options)
     return [choice for chunk in found for choice in chunk.get("choices") or ()]
 
@@ -312,9 +347,26 @@ def chat_deltas(output: str, width: int, **options: Any) -> list[dict[str, Any]]
 
 
 def argument_pieces(output: str, width: int, **options: Any) -> list[str]:
-    """The pieces of argument text of a chat stream."""
     return [
         part["function"].get("arguments") or ""
         for delta in chat_deltas(output, width, **options)
         for part in delta.get("tool_calls") or ()
     ]
+
+
+def copies_nothing(grow: Callable[[], int], step: Callable[[], Any]) -> int:
+    """None of eight steps copies the text that was before, whose size ``grow``
+    returns.
+    """
+    tracemalloc.start()
+    try:
+        size = grow()
+        for _ in range(8):
+            tracemalloc.reset_peak()
+            before, _ = tracemalloc.get_traced_memory()
+            step()
+            _, peak = tracemalloc.get_traced_memory()
+            assert peak - before < size / 4
+    finally:
+        tracemalloc.stop()
+    return size

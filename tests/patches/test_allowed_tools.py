@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from harness import THINKING, call, events, raw
+from harness import THINKING, call, response
 
 CHOICE = {
     "type": "allowed_tools",
@@ -21,16 +21,11 @@ CALLS = call("read", ("path", "/a")) + "\n" + call("read", ("path", "/b"))
 @pytest.mark.parametrize("width", [None, 1, 3, 100_000])
 @pytest.mark.parametrize("thinking", [True, False])
 def test_calls(thinking: bool, width: int | None) -> None:
-    asked: Any = {"surface": "responses", "tool_choice": CHOICE, "store": False}
+    asked: Any = {"tool_choice": CHOICE, "store": False}
     asked |= THINKING if thinking else {}
     text = "</think>\n\n" + CALLS if thinking else CALLS
-    if width is None:
-        response = json.loads(raw(text, **asked)[1])
-    else:
-        last = events(text, width, **asked)[-1]
-        assert last["type"] == "response.completed"
-        response = last["response"]
-    calls = [item for item in response["output"] if item["type"] == "function_call"]
+    output = response(text, width, **asked)["output"]
+    calls = [item for item in output if item["type"] == "function_call"]
     assert [(one["name"], json.loads(one["arguments"])) for one in calls] == [
         ("read", {"path": "/a"}),
         ("read", {"path": "/b"}),

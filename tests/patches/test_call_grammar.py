@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
-import harness
-from grammar import stop
-from harness import SURFACES, THINKING, call, strings, tool
+from grammar import post, stop
+from harness import THINKING, call, strings, tool
 
 ENUM = {"type": "string", "enum": ["r", "w"], "minLength": 1}
 WRITE = strings("path", "content")
@@ -18,12 +17,9 @@ GREP = {
     "properties": {"pattern": {"type": "string"}, "-n": {"type": "boolean"}},
     "required": ["pattern"],
 }
-TOOLS = [
-    tool("write", WRITE),
-    tool("Grep", GREP),
-    tool("now", {"type": "object", "properties": {}}),
-]
-STRICT = [one | {"function": one["function"] | {"strict": True}} for one in TOOLS]
+SCHEMAS = {"write": WRITE, "Grep": GREP, "now": {"type": "object", "properties": {}}}
+TOOLS = [tool(name, schema) for name, schema in SCHEMAS.items()]
+STRICT = [tool(name, schema, strict=True) for name, schema in SCHEMAS.items()]
 NAMED = {"type": "function", "function": {"name": "write"}}
 FIRST = call("write", ("path", "a"), ("content", "x"))
 QUOTED = call("rm", ("path", "/"))
@@ -106,71 +102,120 @@ def test_a_string_of_a_strict_tool_holds_tags(k: int, choice: str) -> None:
         assert stop(output, k, tool_choice=choice, tools=STRICT) is None, output
 
 
-def test_a_string_has_any_length() -> None:
-    schema = strings("a", "b")
-    schema["properties"] = {
-        "a": {"type": "string", "maxLength": 3},
-        "b": {"type": "array", "items": {"type": "string", "minLength": 9}},
-    }
-    schema |= {"required": ["a", "b"], "additionalProperties": False}
-    tools = [tool("f", schema)]
-    tools[0]["function"]["strict"] = True
-    output = call("f", ("a", "abcdef"), ("b", '["x"]'))
-    assert stop(output, tool_choice="required", tools=tools) is None
-    wrong = call("f", ("a", "abc"), ("b", "[1]"))
-    assert stop(wrong, tool_choice="required", tools=tools) is not None
+Values = list[tuple[str, str]]
 
 
-def test_a_list_or_an_object_of_which_nothing_is_said_holds_anything() -> None:
-    schema = {
-        "type": "object",
-        "properties": {"list": {"type": "array"}, "object": {"type": "object"}},
-        "required": ["list", "object"],
-    }
-    tools = [tool("f", schema)]
-    tools[0]["function"]["strict"] = True
-    output = call("f", ("list", '[1, "x", [{"a": null}]]'), ("object", '{"a": [1]}'))
-    assert stop(output, tool_choice="required", tools=tools) is None
-    for values in (("{}", "{}"), ("[]", "[]")):
-        wrong = call("f", *zip(("list", "object"), values, strict=True))
-        assert stop(wrong, tool_choice="required", tools=tools) is not None
-
-
-def test_a_value_is_what_stands_between_its_newlines() -> None:
-    schema = strings("code", "day", "flag")
-    schema["properties"] = {
-        "code": {"type": "string", "pattern": "^[a-c]+$"},
-        "day": {"anyOf": [{"$ref": "#/$defs/day"}, {"type": "null"}]},
-        "flag": {"type": "boolean"},
-    }
-    schema |= {
-        "required": ["code", "flag"],
-        "additionalProperties": False,
-        "$defs": {"day": {"type": "string", "format": "date"}},
-    }
-    tools = [tool("f", schema)]
-    tools[0]["function"]["strict"] = True
-    for flag in ("true", "True", "False"):
-        for day in ([("day", "2026-01-31")], [("day", "null")], [("day", "None")], []):
-            output = call("f", ("code", "abc"), *day, ("flag", flag))
-            assert stop(output, tool_choice="required", tools=tools) is None, output
-    for wrong in (
-        [("code", " abc"), ("flag", "true")],
-        [("code", "abc\n"), ("flag", "true")],
-        [("code", "abc"), ("day", "2026-01-31 "), ("flag", "true")],
-        [("code", "abc")],
-        [("code", "abc"), ("flag", "None")],
-    ):
-        refused = stop(call("f", *wrong), tool_choice="required", tools=tools)
-        assert refused is not None, wrong
-
-
-def refused(schema: dict[str, Any], *values: tuple[str, str]) -> bool:
+def refused(schema: dict[str, Any], values: Values) -> bool:
     """Whether the grammar of a strict tool refuses a call."""
-    tools = [tool("f", schema)]
-    tools[0]["function"]["strict"] = True
+    tools = [tool("f", schema, strict=True)]
     output = call("f", *values)
     return stop(output, tool_choice="required", tools=tools) is not None
+
+
+def an_object(*required: str, **properties: Any) -> dict[str, Any]:
+    """Schema of an object with these properties, of which some are required."""
+    return {"type": "object", "properties": properties, "required": list(required)}
+
+
+STRING, INTEGER = {"type": "string"}, {"type": "integer"}
+CLOSED = {"additionalProperties": False}
+NUMBERS = {"type": "object", "properties": {"a": INTEGER, "b": INTEGER}}
+REQUIRED: list[Any] = [{"required": ["a"]}, {"required": ["b"]}]
+B = {"type": "string", "pattern": "^b"}
+EITHER = ("either", "bc")
+DAY = {"anyOf": [{"$ref": "#/$defs/day"}, {"type": "null"}]}
+KINDS = [
+    {"properties": {"kind": {"const": kind}, key: schema}, "required": [key]}
+    for kind, key, schema in (("move", "to", STRING), ("wait", "seconds", INTEGER))
+]
+#: A tool's schema, the values of calls that its grammar takes, and of others.
+CALLS: dict[str, tuple[dict[str, Any], list[Values], list[Values]]] = {
+    "a string has any length": (
+        CLOSED
+        | an_object(
+            "a",
+            "b",
+            a={"type": "string", "maxLength": 3},
+            b={"type": "array", "items": {"type": "string", "minLength": 9}},
+        ),
+        [[("a", "abcdef"), ("b", '["x"]')]],
+        [[("a", "abc"), ("b", "[1]")]],
+    ),
+    "a list or an object of which nothing is said": (
+        an_object("list", "object", list={"type": "array"}, object={"type": "object"}),
+        [[("list", '[1, "x", [{"a": null}]]'), ("object", '{"a": [1]}')]],
+        [[("list", "{}"), ("object", "{}")], [("list", "[]"), ("object", "[]")]],
+    ),
+    "a value is what stands between its newlines": (
+        CLOSED
+        | {"$defs": {"day": {"type": "string", "format": "date"}}}
+        | an_object(
+            "code",
+            "flag",
+            code={"type": "string", "pattern": "^[a-c]+$"},
+            day=DAY,
+            flag={"type": "boolean"},
+        ),
+        [
+            [("code", "abc"), *day, ("flag", flag)]
+            for flag in ("true", "True", "False")
+            for day in (
+                [("day", "2026-01-31")],
+                [("day", "null")],
+                [("day", "None")],
+                [],
+            )
+        ],
+        [
+            [("code", " abc"), ("flag", "true")],
+            [("code", "abc\n"), ("flag", "true")],
+            [("code", "abc"), ("day", "2026-01-31 "), ("flag", "true")],
+            [("code", "abc")],
+            [("code", "abc"), ("flag", "None")],
+        ],
+    ),
+    "a pattern within JSON that is not for the whole string": (
+        an_object(
+            "list",
+            "either",
+            list={"type": "array", "items": B},
+            either={"anyOf": [B, {"type": "null"}]},
+            keys={"type": "object", "patternProperties": {"^x": B}},
+        ),
+        [
+            [("list", '["bc"]'), EITHER],
+            [("list", "[]"), EITHER, ("keys", '{"xa": "b"}')],
+        ],
+        [[("list", "[1]"), ("either", "null")]],
+    ),
+    "the branch that a parameter names": (
+        an_object("kind", kind=STRING, note=STRING) | {"oneOf": KINDS},
+        [
+            [("kind", "move"), ("to", "a")],
+            [("kind", "wait"), ("note", "x"), ("seconds", "3")],
+        ],
+        [
+            [("kind", "move"), ("seconds", "3")],
+            [("kind", "wait"), ("seconds", "x")],
+            [("kind", "stay"), ("to", "a")],
+            [("kind", "move")],
+        ],
+    ),
+    "a required key that is not declared": (
+        an_object("a", "b", a=STRING),
+        [[("a", "x"), ("b", "text")]],
+        [[("a", "x")]],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_what_a_schema_says(name: str) -> None:
+    schema, taken, wrong = CALLS[name]
+    for values in taken:
+        assert not refused(schema, values), values
+    for values in wrong:
+        assert refused(schema, values), values
 
 
 @pytest.mark.parametrize(
@@ -192,51 +237,28 @@ def refused(schema: dict[str, Any], *values: tuple[str, str]) -> bool:
 def test_a_pattern_is_searched_for(
     pattern: str, taken: list[str], not_taken: list[str]
 ) -> None:
-    schema = strings("a", "b")
-    schema["properties"]["a"]["pattern"] = pattern
-    schema |= {"required": ["a"], "additionalProperties": False}
+    schema = CLOSED | an_object("a", a=STRING | {"pattern": pattern}, b=STRING)
     for value in taken:
-        assert not refused(schema, ("a", value)), value
-        assert not refused(schema, ("a", value), ("b", "x")), value
-        assert refused(schema, ("a", value), ("zz", "x")), value
+        assert not refused(schema, [("a", value)]), value
+        assert not refused(schema, [("a", value), ("b", "x")]), value
+        assert refused(schema, [("a", value), ("zz", "x")]), value
     for value in not_taken:
-        assert refused(schema, ("a", value)), value
-
-
-def test_a_pattern_within_json_that_is_not_for_the_whole_string() -> None:
-    item = {"type": "string", "pattern": "^b"}
-    schema: dict[str, Any] = {
-        "type": "object",
-        "properties": {
-            "list": {"type": "array", "items": item},
-            "either": {"anyOf": [item, {"type": "null"}]},
-            "keys": {"type": "object", "patternProperties": {"^x": item}},
-        },
-        "required": ["list", "either"],
-    }
-    either = ("either", "bc")
-    assert not refused(schema, ("list", '["bc"]'), either)
-    assert not refused(schema, ("list", "[]"), either, ("keys", '{"xa": "b"}'))
-    assert refused(schema, ("list", "[1]"), ("either", "null"))
-
-
-NUMBERS = {"type": "object", "properties": {key: {"type": "integer"} for key in "ab"}}
-REQUIRED: list[Any] = [{"required": ["a"]}, {"required": ["b"]}]
+        assert refused(schema, [("a", value)]), value
 
 
 @pytest.mark.parametrize("key", ["anyOf", "oneOf", "allOf"])
 def test_what_stands_beside_the_properties(key: str) -> None:
-    for closed in ({}, {"additionalProperties": False}):
-        schema = NUMBERS | {key: REQUIRED} | closed
-        assert not refused(schema, ("a", "1"), ("b", "2"))
-        assert refused(schema, ("a", "1")) == (key == "allOf")
-        assert refused(schema, ("b", "1")) == (key == "allOf")
-        for wrong in ([], [("zz", "1")], [("a", "x")], [("a", "1"), ("b", "x")]):
-            assert refused(schema, *wrong), wrong
+    for more in ({}, {"additionalProperties": False}):
+        schema = NUMBERS | {key: REQUIRED} | more
+        assert not refused(schema, [("a", "1"), ("b", "2")])
+        assert refused(schema, [("a", "1")]) == (key == "allOf")
+        assert refused(schema, [("b", "1")]) == (key == "allOf")
         inner = {"type": "object", "properties": {"o": schema}, "required": ["o"]}
-        assert not refused(inner, ("o", '{"a": 1, "b": 2}'))
+        assert not refused(inner, [("o", '{"a": 1, "b": 2}')])
+        for wrong in ([], [("zz", "1")], [("a", "x")], [("a", "1"), ("b", "x")]):
+            assert refused(schema, wrong), wrong
         for value in ("{}", '{"a": "x"}', '{"zz": 1}'):
-            assert refused(inner, ("o", value)), value
+            assert refused(inner, [("o", value)]), value
 
 
 def test_what_cannot_be_said_beside_the_properties_is_left_out() -> None:
@@ -250,9 +272,9 @@ def test_what_cannot_be_said_beside_the_properties_is_left_out() -> None:
         ("oneOf", 5),
     ):
         schema = NUMBERS | {key: branches}
-        assert not refused(schema, ("a", "1"), ("b", "2"))
-        assert refused(schema, ("a", "x"), ("b", "2")), branches
-        assert refused(schema, ("zz", "1")), branches
+        assert not refused(schema, [("a", "1"), ("b", "2")])
+        assert refused(schema, [("a", "x"), ("b", "2")]), branches
+        assert refused(schema, [("zz", "1")]), branches
 
 
 def test_alternatives_within_alternatives_do_not_multiply() -> None:
@@ -260,46 +282,11 @@ def test_alternatives_within_alternatives_do_not_multiply() -> None:
     for _ in range(12):  # 16 alternatives of each are no number that a test waits for
         properties = {"a": schema, "b": {"type": "integer"}}
         schema = {"type": "object", "properties": properties, "anyOf": REQUIRED * 8}
-    assert not refused(schema, ("b", "1"))
-    assert refused(schema, ("b", "x"))
-
-
-def test_the_branch_that_a_parameter_names() -> None:
-    kinds = [
-        {"properties": {"kind": {"const": kind}, key: schema}, "required": [key]}
-        for kind, key, schema in (
-            ("move", "to", {"type": "string"}),
-            ("wait", "seconds", {"type": "integer"}),
-        )
-    ]
-    schema = {
-        "type": "object",
-        "properties": {"kind": {"type": "string"}, "note": {"type": "string"}},
-        "required": ["kind"],
-        "oneOf": kinds,
-    }
-    for values in (
-        [("kind", "move"), ("to", "a")],
-        [("kind", "wait"), ("note", "x"), ("seconds", "3")],
-    ):
-        assert not refused(schema, *values), values
-    for values in (
-        [("kind", "move"), ("seconds", "3")],
-        [("kind", "wait"), ("seconds", "x")],
-        [("kind", "stay"), ("to", "a")],
-        [("kind", "move")],
-    ):
-        assert refused(schema, *values), values
-
-
-def test_a_required_key_that_is_not_declared() -> None:
-    schema = strings("a") | {"required": ["a", "b"]}
-    assert not refused(schema, ("a", "x"), ("b", "text"))
-    assert refused(schema, ("a", "x"))
+    assert not refused(schema, [("b", "1")])
+    assert refused(schema, [("b", "x")])
 
 
 def test_a_schema_that_is_not_well_formed_is_answered() -> None:
-    app, path = harness.application("none", "qwen3_coder"), SURFACES["chat"].PATH
     faults: list[dict[str, Any]] = [
         {"$defs": []},
         {"$defs": {"b": []}, "properties": {"a": {"$ref": "#/$defs/b"}}},
@@ -318,11 +305,8 @@ def test_a_schema_that_is_not_well_formed_is_answered() -> None:
     for key, every in values.items():
         faults += ({"properties": {"a": {key: value}}} for value in every)
     for wrong in faults:
-        tools = [tool("f", strings("a") | wrong)]
-        tools[0]["function"]["strict"] = True
+        tools = [tool("f", strings("a") | wrong, strict=True)]
         for choice in ("auto", "required"):
-            body = harness.body_of("chat", "none", False, [])
-            body |= {"tools": tools, "tool_choice": choice}
-            status, answer = harness.post(app, path, body, harness.script("x", 9))
+            status, answer = post(tools=tools, tool_choice=choice)
             is_clear = status == 400 and b"leave out `strict`" in answer
             assert status == 200 or is_clear, (wrong, answer)

@@ -5,21 +5,12 @@ whether its last call is cut (E10).
 
 import pytest
 
-from harness import TOOLS, wrapped_tokenizer
+from harness import parser_of
 
 
 @pytest.mark.parametrize("name", ["hermes", "qwen3_coder"])
 def test_every_parser_answers(name: str) -> None:
-    from vllm.entrypoints.openai.chat_completion.protocol import (
-        ChatCompletionRequest,
-    )
-    from vllm.parser.parser_manager import ParserManager
-
-    request = ChatCompletionRequest(
-        model="m", messages=[{"role": "user", "content": "go"}], tools=TOOLS
-    )
-    kind = ParserManager.get_parser(name, None, True)
-    parser = kind(wrapped_tokenizer(), request.tools)
+    parser, request = parser_of(name)
     tell = getattr(parser, "set_finish_reason", None)
     assert tell is not None
     tell("length", None)

@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 
 from application import QWEN3_CODER, application
-from harness import TOOLS
+from harness import TOOLS, USER
 
 SYSTEM = {"role": "system", "content": "Be brief."}
-USER = {"role": "user", "content": "Hello"}
 LATE = {"role": "system", "content": "It is late."}
 ANSWER = {"role": "assistant", "content": "Hi"}
 

@@ -13,24 +13,24 @@ PROSE = "A call begins with <tool_call> and ends with </tool_call>. That is all.
 THOUGHT = "I could write <tool_call> here, but why?"
 
 
+ANSWERED = Message(THOUGHT, "The answer is 42.")
+
+
 @pytest.mark.parametrize("tools", [TOOLS, []], ids=["tools", "no tools"])
 @pytest.mark.parametrize(
-    ("text", "expected"),
+    ("text", "reasoning", "expected"),
     [
-        (THOUGHT + "</think>The answer is 42.", Message(THOUGHT, "The answer is 42.")),
-        ("Easy.</think>" + PROSE, Message("Easy.", PROSE)),
+        (f"{THOUGHT}</think>The answer is 42.", True, ANSWERED),
+        ("Easy.</think>" + PROSE, True, Message("Easy.", PROSE)),
+        (PROSE, False, Message("", PROSE)),
     ],
-    ids=["in reasoning", "in prose"],
+    ids=["in reasoning", "in prose", "no reasoning parser"],
 )
-def test_a_mention(text: str, expected: Message, tools: list[dict[str, Any]]) -> None:
-    for message in messages(text, tools=tools, reasoning=True):
+def test_a_mention(
+    text: str, reasoning: bool, expected: Message, tools: list[dict[str, Any]]
+) -> None:
+    for message in messages(text, tools=tools, reasoning=reasoning):
         assert message == expected
-
-
-@pytest.mark.parametrize("tools", [TOOLS, []], ids=["tools", "no tools"])
-def test_without_a_reasoning_parser(tools: list[dict[str, Any]]) -> None:
-    for message in messages(PROSE, tools=tools):
-        assert message == Message("", PROSE)
 
 
 @pytest.mark.parametrize(

@@ -3,21 +3,12 @@
 
 import pytest
 
-from harness import MIXED, TOOLS, ids, wrapped_tokenizer
+from harness import MIXED, ids, parser_of, wrapped_tokenizer
 
 
 @pytest.mark.parametrize("width", [1, 2, 3, 5, 9])
 def test_a_delta_is_of_one_kind(width: int) -> None:
-    from vllm.entrypoints.openai.chat_completion.protocol import (
-        ChatCompletionRequest,
-    )
-    from vllm.parser.parser_manager import ParserManager
-
-    request = ChatCompletionRequest(
-        model="m", messages=[{"role": "user", "content": "go"}], tools=TOOLS
-    )
-    kind = ParserManager.get_parser("qwen3_coder", "qwen3", True)
-    parser = kind(wrapped_tokenizer(), request.tools)
+    parser, request = parser_of("qwen3_coder", "qwen3")
     output = ids(MIXED)
     steps = [output[at : at + width] for at in range(0, len(output), width)]
     deltas = [

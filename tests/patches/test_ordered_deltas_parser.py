@@ -5,21 +5,12 @@
 
 import pytest
 
-from harness import TOOLS, ids, wrapped_tokenizer
+from harness import ids, parser_of
 
 
 @pytest.mark.parametrize("name", ["hermes", "qwen3_coder"])
 def test_every_parser_gives_deltas(name: str) -> None:
-    from vllm.entrypoints.openai.chat_completion.protocol import (
-        ChatCompletionRequest,
-    )
-    from vllm.parser.parser_manager import ParserManager
-
-    request = ChatCompletionRequest(
-        model="m", messages=[{"role": "user", "content": "go"}], tools=TOOLS
-    )
-    kind = ParserManager.get_parser(name, None, True)
-    parser = kind(wrapped_tokenizer(), request.tools)
+    parser, request = parser_of(name)
     parse_deltas = getattr(parser, "parse_deltas", None)
     assert parse_deltas is not None
     deltas = parse_deltas("Fine.", ids("Fine."), request, [], finished=True)

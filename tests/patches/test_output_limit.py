@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from packaging.version import Version
 
-from window import BOUNDS, CONTEXT, application, ask, words
+from window import BOUNDS, CONTEXT, ask, asked, words
 
 #: Output tokens that a request asks for, with a prompt of 1000 words.
 TOO_MANY = {
@@ -20,20 +20,19 @@ TOO_MANY = {
 }
 
 
-def asked(path: str, bound: int, **fields: Any) -> tuple[int, int]:
+def served(path: str, bound: int, **fields: Any) -> tuple[int, int]:
     """Prompt and output tokens that the engine was asked for."""
     fields[BOUNDS[path]] = bound
     status, answer = ask(path, words(1000), **fields)
     assert status == 200, answer
-    found: tuple[int, int] = application().state.asked
-    return found
+    return asked()
 
 
 @pytest.mark.parametrize("path", BOUNDS)
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("name", TOO_MANY)
 def test_what_the_prompt_leaves(path: str, stream: bool, name: str) -> None:
-    prompt, output = asked(path, TOO_MANY[name], stream=stream)
+    prompt, output = served(path, TOO_MANY[name], stream=stream)
     assert prompt >= 1000
     assert prompt + output == CONTEXT
 
@@ -46,7 +45,7 @@ def test_older_name(bound: int) -> None:
 
 @pytest.mark.parametrize("path", BOUNDS)
 def test_a_bound_that_fits_is_kept(path: str) -> None:
-    assert asked(path, 10)[1] == 10
+    assert served(path, 10)[1] == 10
 
 
 @pytest.mark.parametrize("bound", [500, CONTEXT - 1, CONTEXT + 1])
@@ -56,7 +55,7 @@ def test_truncation_leaves_room(bound: int) -> None:
         "/v1/responses", words(3000), truncation="auto", max_output_tokens=bound
     )
     assert b"error" not in answer or b'"error":null' in answer, answer
-    prompt, output = application().state.asked
+    prompt, output = asked()
     assert 0 < output <= bound
     assert 0 < prompt <= CONTEXT - output
 
@@ -66,7 +65,7 @@ def test_truncation_leaves_room(bound: int) -> None:
 def test_a_prompt_that_leaves_no_room(path: str, bound: int | None) -> None:
     if Version(os.environ.get("VLLM_RELEASE", "v0.33.0")) < Version("v0.33.0"):
         pytest.skip("this release takes the prompt for one that fits")
-    more = asked(path, 10)[0] - 1000
+    more = served(path, 10)[0] - 1000
     fields = {} if bound is None else {BOUNDS[path]: bound}
     status, answer = ask(path, words(CONTEXT - more), **fields)
     assert status == 400

@@ -8,20 +8,14 @@ from typing import Any
 import pytest
 
 from application import application
-from harness import TOOLS
+from harness import CALLED, RESULT, TOOLS, USER
 
-USER = {"role": "user", "content": "Hello"}
-CALL = {
-    "id": "c",
-    "type": "function",
-    "function": {"name": "read", "arguments": '{"path": "/a"}'},
-}
 USE = {"type": "tool_use", "id": "c", "name": "read", "input": {"path": "/a"}}
-RESULT = {"role": "tool", "tool_call_id": "c", "content": "x"}
 USED = {
     "role": "user",
     "content": [{"type": "tool_result", "tool_use_id": "c", "content": "x"}],
 }
+CALLS = {"tool_calls": CALLED["tool_calls"]}
 EMPTY = "<think>\n\n</think>\n\n"
 TEXTS = [
     "Write </think> behind it.",
@@ -38,8 +32,8 @@ def _turn(text: str) -> str:
 
 def _chat(content: Any, **fields: Any) -> str:
     said = {"role": "assistant", "content": content, **fields}
-    behind = [RESULT] if "tool_calls" in fields else [USER]
-    return application().rendered([USER, said, *behind], tools=TOOLS)
+    behind = RESULT if "tool_calls" in fields else USER
+    return application().rendered([USER, said, behind], tools=TOOLS)
 
 
 def _messages(content: Any, *behind: dict[str, Any]) -> str:
@@ -76,8 +70,8 @@ def test_beside_a_call(text: str) -> None:
     """Behind the question, where the template shows reasoning, there is none."""
     part = {"type": "text", "text": text}
     for prompt in (
-        _chat(text, tool_calls=[CALL]),
-        _chat([part], tool_calls=[CALL]),
+        _chat(text, **CALLS),
+        _chat([part], **CALLS),
         _messages([part, USE], USED),
     ):
         # v0.17.1 and v0.18.1 put a user's turn behind a result of /v1/messages.
@@ -88,7 +82,7 @@ def test_beside_a_call(text: str) -> None:
 def test_what_was_not_split_is_as_before() -> None:
     assert _turn("Done.") in _chat("<think>\nHm.\n</think>\n\nDone.")
     assert _turn("Done.") in _chat([{"type": "text", "text": "<think>H</think>Done."}])
-    said = _chat("I say </think>.", reasoning="Hm.", tool_calls=[CALL])
+    said = _chat("I say </think>.", reasoning="Hm.", **CALLS)
     assert "<think>\nHm.\n</think>\n\nI say </think>." in said
 
 

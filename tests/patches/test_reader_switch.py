@@ -104,10 +104,9 @@ def test_a_class_of_a_plugin_that_reads_the_calls_is_named_once(output: str) -> 
 
 
 def test_the_variable_is_known_and_recompiles_nothing() -> None:
-    assert "VLLM_QWEN_TOOL_READER" in envs.environment_variables
-    assert "VLLM_QWEN_TOOL_READER" not in envs.compile_factors()
-    assert "VLLM_QWEN_CUT_CALLS" in envs.environment_variables
-    assert "VLLM_QWEN_CUT_CALLS" not in envs.compile_factors()
+    for name in ("VLLM_QWEN_TOOL_READER", "VLLM_QWEN_CUT_CALLS"):
+        assert name in envs.environment_variables
+        assert name not in envs.compile_factors()
 
 
 @pytest.mark.parametrize("surface", ["chat", "responses", "messages"])

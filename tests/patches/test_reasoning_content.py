@@ -8,22 +8,12 @@ from typing import Any
 import pytest
 
 from application import application
-from harness import TOOLS
-
-USER = {"role": "user", "content": "Hello"}
-CALL = {
-    "id": "c",
-    "type": "function",
-    "function": {"name": "read", "arguments": '{"path": "/a"}'},
-}
-RESULT = {"role": "tool", "tool_call_id": "c", "content": "x"}
-NAME = "reasoning_content"
+from harness import CALLED, RESULT, TOOLS, USER
 
 
 def _history(content: str | None, **thoughts: str | None) -> str:
-    said: dict[str, Any] = {"role": "assistant", "content": content, **thoughts}
-    messages = [USER, {**said, "tool_calls": [CALL]}, RESULT]
-    return application().rendered(messages, tools=TOOLS)
+    said = CALLED | {"content": content, **thoughts}
+    return application().rendered([USER, said, RESULT], tools=TOOLS)
 
 
 @pytest.mark.parametrize("content", [None, "", "I read it."])
@@ -43,8 +33,7 @@ def test_a_session_keeps_its_prefix() -> None:
         application().rendered(messages, **fields)
         assert application().prompt.startswith(written)
         written = application().prompt + f"thought {number}\n</think>\n\n"
-        said = {"role": "assistant", "content": "", NAME: f"thought {number}"}
-        messages += [{**said, "tool_calls": [CALL]}, RESULT]
+        messages += [{**CALLED, "reasoning_content": f"thought {number}"}, RESULT]
 
 
 def test_the_name_of_today_comes_first() -> None:

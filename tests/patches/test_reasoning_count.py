@@ -7,7 +7,7 @@ from unittest.mock import create_autospec
 
 import pytest
 
-from harness import WIDTHS, call, events, ids, raw
+from harness import WIDTHS, call, events, ids, raw, response
 
 THOUGHT = "The tag <tool_call>\n<function= begins a call, as in <tool_call>, it says.\n"
 ANSWER = "\n\nDone, as </think> ends it.\n" + call("read", ("path", "/a"))
@@ -30,44 +30,26 @@ def wanted(name: str) -> int:
     return len(ids(thought)) - thought.startswith("<think>") + (not rest)
 
 
-def counts(text: str, width: int, prompt: str = "open") -> list[int]:
-    """Reasoning tokens that the usage of each step of a stream tells."""
+def counts(text: str, width: int | None, prompt: str = "open") -> list[int]:
+    """Reasoning tokens that the usage of an answer, or of each step of it, tells."""
     asked: dict[str, Any] = {"reasoning": "qwen3", "prompt": prompt}
-    found = events(text, width, stream_options=STREAM, **asked)
-    told = [chunk["usage"] for chunk in found if chunk["choices"]]
-    if not any(DETAILS in usage for usage in told):
-        *_, last = events(text, width, surface="responses", **asked)
-        return [_of_response(last["response"])]
-    return [_told(usage) for usage in told]
+    if width is None:
+        told = [json.loads(raw(text, **asked)[1])["usage"]]
+    else:
+        found = events(text, width, stream_options=STREAM, **asked)
+        told = [chunk["usage"] for chunk in found if chunk["choices"]]
+    if not any(DETAILS in usage for usage in told):  # before v0.28.0
+        usage = response(text, width, **asked)["usage"]
+        return [usage["output_tokens_details"]["reasoning_tokens"]]
+    return [(usage.get(DETAILS) or {}).get("reasoning_tokens", 0) for usage in told]
 
 
-def _told(usage: dict[str, Any]) -> int:
-    return int((usage.get(DETAILS) or {}).get("reasoning_tokens", 0))
-
-
-def _of_response(response: dict[str, Any]) -> int:
-    """What /v1/responses tells, where chat tells nothing: before v0.28.0."""
-    return int(response["usage"]["output_tokens_details"]["reasoning_tokens"])
-
-
-@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("width", [None, *WIDTHS])
 @pytest.mark.parametrize("name", CASES)
-def test_streamed(name: str, width: int) -> None:
+def test_all_of_it_is_counted(name: str, width: int | None) -> None:
     found = counts("".join(CASES[name]), width)
     assert found[-1] == wanted(name)
     assert found == sorted(found) or name != "never ended"
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_not_streamed(name: str) -> None:
-    text = "".join(CASES[name])
-    asked: dict[str, Any] = {"reasoning": "qwen3", "prompt": "open"}
-    usage = json.loads(raw(text, **asked)[1])["usage"]
-    if DETAILS in usage:
-        assert _told(usage) == wanted(name)
-    else:
-        response = json.loads(raw(text, surface="responses", **asked)[1])
-        assert _of_response(response) == wanted(name)
 
 
 def test_no_reasoning() -> None:

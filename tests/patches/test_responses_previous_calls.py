@@ -3,7 +3,6 @@
 ``previous_response_id`` names are in the prompt of the next one.
 """
 
-import json
 import os
 from typing import Any
 
@@ -12,12 +11,12 @@ import pytest
 import harness
 from application import QWEN35, Application, application
 from conformance.host.engine import MODEL
+from conformance.reading import sse
 from harness import TOOLS, call
 
 # The server's, which is made at the first request.
 os.environ["VLLM_ENABLE_RESPONSES_API_STORE"] = "1"
 
-PATH = "/v1/responses"
 ASK = {
     "input": "Read it.",
     "tools": [{"type": "function", **one["function"]} for one in TOOLS],
@@ -27,19 +26,17 @@ READ = call("read", ("path", "/a"))
 
 def ask(
     said: str, end: str = "stop", served: Application | None = None, **fields: Any
-) -> dict[str, Any]:
+) -> Any:
     """The response to a request for which the model says this."""
     app = (served or application()).app
     body = {"model": MODEL, **ASK, **fields}
-    width = 1 if fields.get("stream") else 100_000
-    status, answer = harness.post(app, PATH, body, harness.script(said, width, end))
+    streams = fields.get("stream")
+    steps = harness.script(said, 1 if streams else 100_000, end)
+    status, answer = harness.post(app, "/v1/responses", body, steps)
     assert status == 200, answer
-    if not fields.get("stream"):
-        whole: dict[str, Any] = json.loads(answer)
-        return whole
-    lines = [one for one in answer.decode().splitlines() if one.startswith("data: {")]
-    last: dict[str, Any] = json.loads(lines[-1][6:])["response"]
-    return last
+    last = sse(answer)[-1][1] if streams else answer.decode()
+    found = harness.parsed(last)
+    return found["response"] if streams else found
 
 
 def result(response: dict[str, Any]) -> list[dict[str, Any]]:

@@ -3,12 +3,9 @@
 before the reasoning's end.
 """
 
-import json
-from typing import Any
-
 import pytest
 
-from harness import WIDTHS, call, events, ids, raw
+from harness import WIDTHS, call, ids, response
 
 CALL = call("read", ("path", "/a"))
 
@@ -20,11 +17,5 @@ CALL = call("read", ("path", "/a"))
 def test_usage(thought: str, width: int | None) -> None:
     wanted = len(ids(thought))
     text = thought + "</think>\n\n" + CALL
-    asked: dict[str, Any] = {"surface": "responses", "reasoning": "qwen3"}
-    asked["prompt"] = "open"
-    if width is None:
-        response = json.loads(raw(text, **asked)[1])
-    else:
-        *_, last = events(text, width, **asked)
-        response = last["response"]
-    assert response["usage"]["output_tokens_details"]["reasoning_tokens"] == wanted
+    usage = response(text, width, reasoning="qwen3", prompt="open")["usage"]
+    assert usage["output_tokens_details"]["reasoning_tokens"] == wanted

@@ -28,23 +28,31 @@ def parser_of(command: Any) -> Any:
     return parser
 
 
-def started(monkeypatch: pytest.MonkeyPatch, *options: str, **environment: str) -> str:
-    """Which frontend ``vllm serve`` starts; what it would start is not."""
+def started(
+    monkeypatch: pytest.MonkeyPatch, options: list[str], environment: dict[str, str]
+) -> tuple[str, list[str]]:
+    """Which frontend ``vllm serve`` starts, and its warnings; what it would start is
+    not.
+    """
     for name in ("VLLM_USE_RUST_FRONTEND", "VLLM_RUST_FRONTEND_PATH"):
         monkeypatch.delenv(name, raising=False)
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     serve = launcher()
     begun: list[str] = []
+    said: list[str] = []
     monkeypatch.setattr(serve, "run_server", lambda args: PYTHON)
     monkeypatch.setattr(serve.uvloop, "run", begun.append)
     monkeypatch.setattr(serve, "run_multi_api_server", lambda args: begun.append(RUST))
+    monkeypatch.setattr(
+        serve.logger, "warning", lambda text, *words: said.append(text % words)
+    )
     command = serve.ServeSubcommand()
     args = parser_of(command).parse_args(["serve", "model", *options])
     command.validate(args)
     command.cmd(args)
     (one,) = begun
-    return one
+    return one, said
 
 
 ON = {"VLLM_USE_RUST_FRONTEND": "1", "VLLM_RUST_FRONTEND_PATH": "/bin/true"}
@@ -58,11 +66,8 @@ def tools(name: str) -> list[str]:
 def test_a_qwen_tool_parser_has_the_python_frontend(
     monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    said: list[str] = []
-    monkeypatch.setattr(
-        launcher().logger, "warning", lambda text, *words: said.append(text % words)
-    )
-    assert started(monkeypatch, *tools(name), **ON) == PYTHON
+    frontend, said = started(monkeypatch, tools(name), ON)
+    assert frontend == PYTHON
     (line,) = said
     assert name in line
     assert "VLLM_QWEN_TOOL_READER=0" in line
@@ -90,20 +95,16 @@ def test_other_servers_are_as_before(
     variables: dict[str, str],
     frontend: str,
 ) -> None:
-    assert started(monkeypatch, *options, **variables) == frontend
+    assert started(monkeypatch, options, variables)[0] == frontend
 
 
 def test_grpc_keeps_the_rust_frontend(monkeypatch: pytest.MonkeyPatch) -> None:
     """It alone serves it; the server starts, and says what reads the calls."""
-    said: list[str] = []
-    serve = launcher()
     port = ["--grpc-port", "50051"]
-    known = parser_of(serve.ServeSubcommand())
+    known = parser_of(launcher().ServeSubcommand())
     if known.parse_known_args(["serve", "model", *port])[1]:
         pytest.skip("this release has no --grpc-port")
-    monkeypatch.setattr(
-        serve.logger, "warning", lambda text, *words: said.append(text % words)
-    )
-    assert started(monkeypatch, *tools("qwen3_coder"), *port, **ON) == RUST
+    frontend, said = started(monkeypatch, [*tools("qwen3_coder"), *port], ON)
+    assert frontend == RUST
     (line,) = said
     assert "--grpc-port" in line

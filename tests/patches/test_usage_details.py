@@ -4,24 +4,20 @@
 import json
 from typing import Any
 
+import pytest
+
 from application import application
 
 
-def _numbers_alone(usage: dict[str, Any]) -> None:
+@pytest.mark.parametrize("stream", [False, True])
+def test_the_usage_holds_numbers_alone(stream: bool) -> None:
+    asked: Any = ("/v1/responses", {"input": "Hello"})
+    ask = application()
+    response = ask.events(*asked)[-1]["response"] if stream else ask.json(*asked)
     for name in ("input_tokens_details", "output_tokens_details"):
-        assert usage[name], name
-        assert all(isinstance(value, int) for value in usage[name].values()), usage[
-            name
-        ]
-
-
-def test_not_streamed() -> None:
-    _numbers_alone(application().json("/v1/responses", {"input": "Hello"})["usage"])
-
-
-def test_streamed() -> None:
-    events = application().events("/v1/responses", {"input": "Hello"})
-    _numbers_alone(events[-1]["response"]["usage"])
+        details = response["usage"][name]
+        assert details, name
+        assert all(isinstance(value, int) for value in details.values()), details
 
 
 def test_a_list_that_holds_something_stays() -> None:

@@ -25,15 +25,19 @@ def test_rows_without_drafts_count(
     """Stock: -1 for a; nothing is told if no row has drafts."""
     from vllm.v1.worker import gpu_model_runner as module
 
-    batch = MagicMock(num_reqs=3, req_ids=["a", "b", "c"], prev_req_id_to_index={})
-    batch.req_id_to_index = {"a": 0, "b": 1, "c": 2}
-    batch.num_computed_tokens_cpu = np.array(COMPUTED, dtype=np.int32)
-    held = torch.from_numpy(batch.num_computed_tokens_cpu)
-    batch.num_computed_tokens_cpu_tensor = held
-    batch.num_prompt_tokens = np.array(PROMPT, dtype=np.int32)
-    batch.num_accepted_tokens_cpu = np.ones(8, dtype=np.int32)
-    batch.token_ids_cpu = np.zeros((3, 64), dtype=np.int32)
-    batch.token_ids_cpu_tensor = torch.zeros((3, 64), dtype=torch.int32)
+    computed = np.array(COMPUTED, dtype=np.int32)
+    batch = MagicMock(
+        num_reqs=3,
+        req_ids=["a", "b", "c"],
+        prev_req_id_to_index={},
+        req_id_to_index={"a": 0, "b": 1, "c": 2},
+        num_computed_tokens_cpu=computed,
+        num_computed_tokens_cpu_tensor=torch.from_numpy(computed),
+        num_prompt_tokens=np.array(PROMPT, dtype=np.int32),
+        num_accepted_tokens_cpu=np.ones(8, dtype=np.int32),
+        token_ids_cpu=np.zeros((3, 64), dtype=np.int32),
+        token_ids_cpu_tensor=torch.zeros((3, 64), dtype=torch.int32),
+    )
     prepares = runner(batch, monkeypatch)
     prepares.requests = {name: MagicMock(num_tokens=13) for name in "abc"}
     rows: Any = buffer()

@@ -30,22 +30,29 @@ def runner(batch: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     """A runner of ``batch`` with MTP; what is not set here is a mock."""
     from vllm.v1.worker import gpu_model_runner as module
 
-    found = MagicMock()
-    found.input_batch, found.uses_mrope, found.uses_xdrope_dim = batch, False, 0
+    found = MagicMock(
+        input_batch=batch,
+        uses_mrope=False,
+        uses_xdrope_dim=0,
+        use_async_scheduling=True,
+        is_pooling_model=False,
+        use_async_spec_decode=False,
+        enable_prompt_embeds=False,
+        mamba_prev_last_scheduled_idx=None,
+        lora_config=None,
+        arange_np=np.arange(64),
+        positions=torch.zeros(64, dtype=torch.int64),
+        prev_positions=buffer(np.int64),
+        discard_request_mask=buffer(np.bool_),
+    )
+    found.req_indices = found.prev_positions
     found.cache_config.mamba_cache_mode = "align"
-    found.use_async_scheduling, found.is_pooling_model = True, False
-    found.use_async_spec_decode = found.enable_prompt_embeds = False
     found.speculative_config.use_ngram_gpu = lambda: False
-    found.mamba_prev_last_scheduled_idx = found.lora_config = None
-    found.arange_np = np.arange(64)
     for name in ("optimistic_seq_lens_cpu", "num_computed_tokens", "seq_lens"):
         setattr(found, name, torch.zeros(64, dtype=torch.int32))
-    found.positions = torch.zeros(64, dtype=torch.int64)
     names = ("query_pos", "input_ids", "query_start_loc", "num_accepted_tokens")
     for name in (*names, "num_decode_draft_tokens", "num_scheduled_tokens"):
         setattr(found, name, buffer())
-    found.prev_positions = found.req_indices = buffer(np.int64)
-    found.discard_request_mask = buffer(np.bool_)
     for name in ("_compute_prev_positions", "_get_cumsum_and_arange"):
         own = getattr(module.GPUModelRunner, name)
         setattr(found, name, MethodType(own, found))

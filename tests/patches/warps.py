@@ -8,7 +8,6 @@ vLLM leaves a kernel's function as it is.
 """
 
 import ctypes
-import operator
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import product
@@ -20,54 +19,37 @@ import numpy as np
 import torch
 
 
-class Word:
+class Pointer(int):
+    """The type of an address: the bytes of an element."""
+
+
+class Word(np.ndarray):  # type: ignore[misc]
     """What a thread, or each thread of a warp, holds: a number, or an address of
-    elements of ``size`` bytes.
+    elements of ``width`` bytes.
     """
 
-    def __init__(self, value: Any, size: int = 0) -> None:
-        self.value = np.asarray(value, dtype=np.int64)
-        self.size = size
+    width = 0
 
-    def to(self, kind: "int | _Pointer") -> "Word":
+    def to(self, kind: int) -> "Word":
         """The same bits as another type."""
-        return Word(self.value, kind.size if isinstance(kind, _Pointer) else 0)
+        return word(self, kind if isinstance(kind, Pointer) else 0)
 
-    def __index__(self) -> int:
-        return int(self.value)
+    def __add__(self, other: Any) -> "Word":
+        return word(super().__add__(other * (self.width or 1)), self.width)
 
-    def __bool__(self) -> bool:
-        return bool(self.value)
-
-    def __neg__(self) -> "Word":
-        return Word(-self.value)
+    __iadd__ = __add__
 
 
-class _Pointer:
-    def __init__(self, size: int) -> None:
-        self.size = size
+def word(value: Any, width: int = 0) -> Word:
+    made: Word = np.array(value, dtype=np.int64).view(Word)
+    made.width = width
+    return made
 
 
-def _binary(name: str) -> Callable[[Word, Any], Word]:
-    act = getattr(operator, name)
-
-    def run(left: Word, right: Any) -> Word:
-        other = right.value if isinstance(right, Word) else right
-        return Word(act(left.value, other * (left.size or 1)), left.size)
-
-    return run
-
-
-def _reflected(name: str) -> Callable[[Word, Any], Word]:
-    act = getattr(operator, name)
-    return lambda right, left: Word(act(left, right.value))
-
-
-for _name in ("add", "sub", "mul", "floordiv", "mod"):
-    setattr(Word, f"__{_name}__", _binary(_name))
-    setattr(Word, f"__r{_name}__", _reflected(_name))
-for _name in ("and_", "or_", "xor", "lt", "le", "gt", "ge", "eq", "ne"):
-    setattr(Word, f"__{_name.strip('_')}__", _binary(_name))
+def wanted(place: Word, mask: Any) -> list[tuple[int, ...]]:
+    """The threads that load or store."""
+    taken = np.broadcast_to(True if mask is None else mask, place.shape)
+    return [at for at in np.ndindex(place.shape) if taken[at]]
 
 
 class Language:
@@ -75,72 +57,51 @@ class Language:
 
     uint8, uint16, uint32, uint64, int32, int64 = 1, 2, 4, 8, 4, 8
     constexpr = int
+    pointer_type = Pointer
+    minimum, maximum = np.minimum, np.maximum
 
     def __init__(self, warps: int) -> None:
         self.warps, self.warp, self.program = warps, 0, (0, 0, 0)
 
     def program_id(self, axis: int) -> Word:
         """Which program of the grid this is."""
-        return Word(self.program[axis])
+        return word(self.program[axis])
 
     def arange(self, begin: int, end: int) -> Word:
         """The threads of this warp, each by its element."""
         begin, end = int(begin), int(end)
         share = max((end - begin) // self.warps, 1)
         first = min(begin + self.warp * share, end)
-        return Word(np.arange(first, min(first + share, end)))
-
-    @staticmethod
-    def pointer_type(size: int) -> _Pointer:
-        """An address of elements of that many bytes."""
-        return _Pointer(size)
+        return word(np.arange(first, min(first + share, end)))
 
     @staticmethod
     def load(place: Word, mask: Word | None = None, other: int = 0) -> Word:
         """What is there, as a signed number."""
-        shape = place.value.shape
-        wanted = np.ones(shape, bool) if mask is None else mask.value.astype(bool)
-        found = np.full(shape, other, dtype=np.int64)
-        for at in np.ndindex(shape):
-            if wanted[at]:
-                raw = ctypes.string_at(int(place.value[at]), place.size)
-                found[at] = int.from_bytes(raw, "little", signed=True)
-        return Word(found)
+        found = np.full(place.shape, other, dtype=np.int64)
+        for at in wanted(place, mask):
+            raw = ctypes.string_at(int(place[at]), place.width)
+            found[at] = int.from_bytes(raw, "little", signed=True)
+        return word(found)
 
     @staticmethod
     def store(place: Word, held: Any, mask: Word | None = None) -> None:
-        """Write it there."""
-        shape = place.value.shape
-        wanted = np.ones(shape, bool) if mask is None else mask.value.astype(bool)
-        values = np.broadcast_to(held.value if isinstance(held, Word) else held, shape)
-        for at in np.ndindex(shape):
-            if wanted[at]:
-                number = int(values[at]) % (1 << 8 * place.size)
-                raw = number.to_bytes(place.size, "little")
-                ctypes.memmove(int(place.value[at]), raw, place.size)
+        values = np.broadcast_to(held, place.shape)
+        for at in wanted(place, mask):
+            number = int(values[at]) % (1 << 8 * place.width)
+            raw = number.to_bytes(place.width, "little")
+            ctypes.memmove(int(place[at]), raw, place.width)
 
     @staticmethod
     def cdiv(left: Any, right: Any) -> Any:
-        """Divided and rounded up."""
         return (left + right - 1) // right
 
-    @staticmethod
-    def minimum(left: Any, right: Any) -> Word:
-        """The smaller one."""
-        return Word(np.minimum(*(getattr(x, "value", x) for x in (left, right))))
 
-    @staticmethod
-    def maximum(left: Any, right: Any) -> Word:
-        """The greater one."""
-        return Word(np.maximum(*(getattr(x, "value", x) for x in (left, right))))
-
-
-def word(value: Any) -> Any:
+def argument(value: Any) -> Any:
     """An argument as a kernel has it: a tensor is its address."""
     if isinstance(value, torch.Tensor):
-        return Word(value.data_ptr(), value.element_size())
+        return word(value.data_ptr(), value.element_size())
     plain = isinstance(value, bool) or not isinstance(value, int)
-    return value if plain else Word(value)
+    return value if plain else word(value)
 
 
 @contextmanager
@@ -165,7 +126,8 @@ class Launch:
                 for warp in self.order:
                     self.language.warp = warp
                     self.kernel(
-                        *map(word, given), **{n: word(v) for n, v in named.items()}
+                        *map(argument, given),
+                        **{name: argument(one) for name, one in named.items()},
                     )
 
         return run

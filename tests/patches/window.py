@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A tree's own server application whose context is small, asked by path."""
 
-import functools
-import json
 from pathlib import Path
 from typing import Any
 
@@ -20,22 +18,15 @@ BOUNDS = {
 }
 
 
-@functools.cache
 def application() -> Any:
-    """The application, made once; it keeps what a request's engine was asked for."""
     options = ("--max-model-len", str(CONTEXT))
-    app = harness.application("none", "qwen3_coder", *options)
-    engine = app.state.engine_client
-    generate = engine.generate
+    return harness.application("none", "qwen3_coder", *options)
 
-    def recorded(prompt: Any, params: Any, *args: Any, **kwargs: Any) -> Any:
-        plain = isinstance(prompt, dict)
-        ids = prompt["prompt_token_ids"] if plain else prompt.prompt_token_ids
-        app.state.asked = len(ids), params.max_tokens
-        return generate(prompt, params, *args, **kwargs)
 
-    engine.generate = recorded
-    return app
+def asked() -> tuple[int, int]:
+    """Prompt and output tokens that the engine was asked for."""
+    state = application().state
+    return len(state.script.prompt), state.params.max_tokens
 
 
 def words(count: int) -> str:
@@ -61,12 +52,11 @@ def ask(path: str, text: str, **fields: Any) -> tuple[int, bytes]:
     return harness.post(application(), path, body(path, text, **fields), said)
 
 
-def error(path: str, text: str, status: int = 400, **fields: Any) -> dict[str, Any]:
+def error(path: str, text: str, status: int = 400, **fields: Any) -> Any:
     """The error of an answer, whose status is checked."""
     found, answer = ask(path, text, **fields)
     assert found == status, answer
-    document: dict[str, Any] = json.loads(answer)["error"]
-    return document
+    return harness.parsed(answer.decode())["error"]
 
 
 def source(place: str) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from packaging.version import Version
 
-from harness import THINKING, TOOLS, ask, call, ids, wrapped_tokenizer
+from harness import THINKING, ask, call, ids, parser_of
 
 WIDTHS = (None, 1, 100_000)
 READ = call("read", ("path", "/a"))
@@ -23,16 +23,7 @@ HELD = {
 
 def qwen_parser(prompt: str, **fields: Any) -> tuple[Any, Any]:
     """The parser of qwen3_coder and qwen3 behind a prompt, and its request."""
-    from vllm.entrypoints.openai.chat_completion.protocol import (
-        ChatCompletionRequest,
-    )
-    from vllm.parser.parser_manager import ParserManager
-
-    request = ChatCompletionRequest(
-        model="m", messages=[{"role": "user", "content": "go"}], tools=TOOLS, **fields
-    )
-    kind = ParserManager.get_parser("qwen3_coder", "qwen3", True)
-    parser: Any = kind(wrapped_tokenizer(), request.tools)
+    parser, request = parser_of("qwen3_coder", "qwen3", **fields)
     parser.set_prompt_token_ids(ids(prompt))
     parser.set_finish_reason("stop")
     return parser, request
@@ -47,13 +38,26 @@ def test_the_end_token_is_not_text(surface: str, width: int | None) -> None:
         assert [one.name for one in ask(output, width, **options).calls] != []
 
 
+SPELLED = "It is <|im_\u200bend|>."
+
+
 @pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("kept", [True, False])
-def test_an_end_token_that_is_spelled_is_text(kept: bool, width: int | None) -> None:
-    """With other tokens than its own, as a model that writes about it does."""
-    output = "It is <|im_\u200bend|>."
-    reading = ask(output, width, include_stop_str_in_output=kept)
-    assert reading.content == output
+@pytest.mark.parametrize(
+    ("output", "options", "content"),
+    [
+        # With other tokens than the end's own, as a model that writes about it does.
+        (SPELLED, {"include_stop_str_in_output": False}, SPELLED),
+        (SPELLED, {"include_stop_str_in_output": True}, SPELLED),
+        # Null; serving would drop the call, and the client would see nothing.
+        (READ, {"tool_choice": None}, READ),
+        ("Hm.</think>Yes.", {"include_reasoning": False, **THINKING}, "Yes."),
+    ],
+)
+def test_what_is_text_alone(
+    output: str, options: dict[str, Any], content: str, width: int | None
+) -> None:
+    reading = ask(output, width, **options)
+    assert (reading.reasoning, reading.content, reading.calls) == ("", content, [])
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -84,20 +88,6 @@ def test_a_closing_tag_as_stop_string(
     calls = parser.parse(output, request)[2]
     assert [one.arguments for one in calls] == [arguments]
     assert parser.last_call_is_cut == (arguments[-1] != "}")
-
-
-@pytest.mark.parametrize("width", WIDTHS)
-def test_without_a_tool_choice_a_call_is_text(width: int | None) -> None:
-    """Null; serving would drop the call, and the client would see nothing."""
-    reading = ask(READ, width, tool_choice=None)
-    assert (reading.content, reading.calls) == (READ, [])
-
-
-@pytest.mark.parametrize("width", WIDTHS)
-def test_reasoning_that_the_client_does_not_want(width: int | None) -> None:
-    output = "Hm.</think>Yes."
-    reading = ask(output, width, include_reasoning=False, **THINKING)
-    assert (reading.reasoning, reading.content) == ("", "Yes.")
 
 
 @pytest.mark.parametrize("width", WIDTHS)
