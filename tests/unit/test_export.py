@@ -4,6 +4,7 @@ installed vLLM, which is really made.
 """
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -408,9 +409,18 @@ def test_what_it_cannot_do_is_said(
         patch.write_text(damaged)
         status, said = run(alone, "apply", site)
         assert status == 1 and "nothing is changed" in said and tree(site) == found
-    patch.unlink()
+    second = shutil.copy(patch, alone / "vllm-1.2.0-mtp.2.patch")
+    status, said = run(alone, "apply", site)
+    assert status == 2 and "2 patches lie beside it" in said
+    for file in (patch, Path(second)):
+        file.unlink()
     status, said = run(alone, "apply", site)
     assert status == 2 and "copy the whole folder" in said
+    for tool in ("awk", "grep", "sha256sum"):
+        (tools / tool).rename(tools / "away")
+        status, said = run(exported, "apply", site)
+        assert status == 1 and f"because {tool} is missing" in said
+        (tools / "away").rename(tools / tool)
     for tool in ("patch", "git"):
         (tools / tool).unlink(missing_ok=True)
     assert run(exported, "apply", site)[0] == 1 and tree(site) == found
@@ -420,6 +430,22 @@ def test_what_it_cannot_do_is_said(
     )
     assert (help_.returncode, help_.stdout) == (0, wrong.stderr)
     assert wrong.returncode == 2 and b"usage: patch-vllm.sh" in wrong.stderr
+
+
+@pytest.mark.parametrize("kind", ["before.sha256", "after.sha256", "patch"])
+def test_a_folder_that_is_not_whole(
+    exported: Path, site: Path, tmp_path: Path, kind: str
+) -> None:
+    """By half a list of sums, files of vLLM itself would be new ones, to be undone."""
+    alone = shutil.copytree(exported, tmp_path / "copy")
+    (file,) = alone.glob(f"*.{kind}")
+    parts = re.split("(?m)^(?=diff |[0-9a-f]{64} )", file.read_text())[1:]
+    for cut in ([], parts[:-1], parts[1:], None):
+        file.write_text("".join(cut)) if cut is not None else file.unlink()
+        for action in ("undo", "apply", "state"):
+            status, said = run(alone, action, site)
+            assert status and "copy the whole folder" in said
+            assert tree(site) == STOCK
 
 
 def test_it_finds_what_python_imports(

@@ -77,6 +77,20 @@ take_turn() {
     done
 }
 
+# Tell if the patch and its sums name the same files, to be changed, deleted or new.
+belong_together() {
+    awk '
+        part != "patch" { sums[$2] = sums[$2] part; next }
+        /^diff --git / { path = substr($3, 3); named[path] = "before after " }
+        /^new file / { named[path] = "after " }
+        /^deleted file / { named[path] = "before " }
+        END {
+            for (path in named) sums[path]
+            for (path in sums) if (sums[path] != named[path]) exit 1
+        }' part="before " "$made.before.sha256" part="after " "$made.after.sha256" \
+        part=patch "$made.patch"
+}
+
 # Print the folder from which a Python imports vllm, without importing it.
 ask() {
     "$1" -c '
@@ -122,7 +136,6 @@ look() {
     all=$(count '.*')
     left=$(count 'new (patched|other)')
     other=$(count '[a-z]+ other')
-    [ "$all" != 0 ] || fail 1 "awk, sed, sort or sha256sum is missing"
     if [ "$(count '[a-z]+ patched')" = "$all" ]; then
         state=patched
     elif [ "$(count '[a-z]+ stock')" = "$all" ]; then
@@ -238,14 +251,20 @@ trap 'fail 130 "interrupted: nothing is changed"' INT
 trap 'fail 143 "interrupted: nothing is changed"' TERM
 
 here=$(cd -- "$(dirname -- "$0")" && pwd -P) || exit 2
-made=$(ls "$here"/vllm-*-mtp.*.patch) ||
-    fail 2 "no patch lies beside it in $here: copy the whole folder"
-made=${made%.patch}
+place=${2-}
+set -- "$here"/vllm-*-mtp.*.patch
+[ -e "$1" ] || fail 2 "no patch lies beside it in $here: copy the whole folder"
+[ $# = 1 ] || fail 2 "$# patches lie beside it in $here: copy each folder by itself"
+made=${1%.patch}
+for tool in awk cut grep sed sha256sum sort; do
+    command -v $tool >/dev/null || fail 1 "nothing is changed, because $tool is missing"
+done
+belong_together || fail 1 "nothing is changed, because the patch and its sums in $here \
+do not belong together, or cannot be read: copy the whole folder again"
 version=${made##*/vllm-}
 revision=${version##*-}
 version=${version%-*}
 
-place=${2-}
 if [ -z "$place" ]; then
     place=$(command -v python3 || command -v python) ||
         fail 2 "no Python here says where vLLM is: name its folder"
