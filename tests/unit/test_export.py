@@ -3,6 +3,7 @@
 installed vLLM, which is really made.
 """
 
+import fcntl
 import os
 import re
 import shutil
@@ -384,6 +385,23 @@ def test_two_runs_at_once(exported: Path, site: Path, stand_in: StandIn) -> None
             stand_in("mv", mv)
         assert first.wait() == 0
     assert tree(site) == PATCHED
+
+
+def test_a_run_in_another_container(
+    exported: Path, site: Path, stand_in: StandIn
+) -> None:
+    """Its lock is seen and its processes are not; without one, no file is lost."""
+    handle = os.open(site / "vllm", os.O_RDONLY)
+    fcntl.flock(handle, fcntl.LOCK_EX)
+    for action in ("apply", "undo"):
+        status, said = run(exported, action, site)
+        assert status == 1 and "another run is at work" in said
+    assert tree(site) == STOCK
+    os.close(handle)
+    stand_in("mv", f'{shutil.which("mv")} "$@"\nrm -r vllm/.patch-vllm-*')
+    status, said = run(exported, "apply", site)
+    assert status == 1 and "run it again" in said
+    assert all((site / path).exists() for path in CHANGED)
 
 
 def test_modes_and_bytecode(exported: Path, site: Path) -> None:

@@ -51,9 +51,9 @@ restore() {
         elif [ -e "$work/old/$path" ]; then
             mv -f "$work/old/$path" "$path" || status=1
         else
-            rm -f "$path" || status=1
+            [ "$kind" != changed ] && rm -f "$path" || status=1
         fi
-    done <"$work/todo"
+    done <"$work/todo" || status=1
     remove_folders
     return $status
 }
@@ -69,9 +69,14 @@ remove_folders() {
 # Remove what a run left that was killed; end beside one that is at work.
 take_turn() {
     for other in "$site"/vllm/.patch-vllm-*; do
-        [ -d "$other" ] && [ "$other" != "$work" ] || continue
-        ! grep -qs "$me" "/proc/${other##*-}/cmdline" ||
+        [ "$other" = "$work" ] || ! grep -qs "$me" "/proc/${other##*-}/cmdline" ||
             fail 1 "nothing is changed, because process ${other##*-} is at work in $site"
+    done
+    # Another container's processes are not seen here; where flock is, its lock is.
+    flock -n 0 <&9
+    [ $? != 1 ] || fail 1 "nothing is changed, because another run is at work in $site"
+    for other in "$site"/vllm/.patch-vllm-*; do
+        [ -d "$other" ] && [ "$other" != "$work" ] || continue
         rm -rf "$other"
         remove_folders
     done
@@ -222,7 +227,7 @@ swap() {
         if [ -e "$work/new/$path" ]; then
             mkdir -p "${path%/*}" && [ ! -d "$path" ] && mv -f "$work/new/$path" "$path"
         else
-            rm -f "$path"
+            [ "$kind" != changed ] && rm -f "$path"
         fi || return 1
     done <"$work/todo"
     trap '' HUP INT TERM
@@ -292,6 +297,7 @@ case ${installed%%+*} in
 esac
 if [ "$action" != state ]; then
     work=$site/vllm/.patch-vllm-$$
+    command exec 9<vllm
     take_turn
 fi
 look
