@@ -404,6 +404,20 @@ def test_a_run_in_another_container(
     assert all((site / path).exists() for path in CHANGED)
 
 
+@pytest.mark.parametrize("also", [{}, {"vllm/reader.py/not-a-file": ""}])
+def test_nobody_reads_what_it_says(
+    exported: Path, site: Path, also: dict[str, str]
+) -> None:
+    """Its sentence ends it, and nothing is left of its work."""
+    lay(site, also)
+    reading, writing = os.pipe()
+    os.close(reading)
+    argv = [SH, str(exported / "patch-vllm.sh"), "apply", str(site)]
+    subprocess.run(argv, stdout=writing, stderr=writing)
+    os.close(writing)
+    assert tree(site) == (STOCK | also if also else PATCHED)
+
+
 def test_modes_and_bytecode(exported: Path, site: Path) -> None:
     parser, cached = site / "vllm/parser.py", site / "vllm/__pycache__"
     lay(cached, {"parser.cpython-312.pyc": "old", "other.cpython-312.pyc": "other"})

@@ -34,7 +34,7 @@ finish() { # STATUS SENTENCE
 }
 
 fail() { # STATUS SENTENCE
-    trap '' HUP INT TERM
+    trap '' HUP INT PIPE TERM
     sentence=$2
     restore || sentence="$sentence, except files that could not be put back: run it again"
     printf '%s: %s\n' "$me" "$sentence" >&3
@@ -230,7 +230,7 @@ swap() {
             [ "$kind" != changed ] && rm -f "$path"
         fi || return 1
     done <"$work/todo"
-    trap '' HUP INT TERM
+    trap '' HUP INT PIPE TERM
     swapping=''
     # Python may take bytecode without a look at its source.
     while read -r kind path; do
