@@ -494,6 +494,10 @@ def test_it_finds_what_python_imports(
         f"patch-vllm.sh: {python} finds no vLLM: name its folder, or another Python\n",
     )
     lay(purelib, {"editable.pth": f"{checkout}\n"})
+    assert run(exported, "state", "/") == (
+        2,
+        "patch-vllm.sh: there is no vLLM in /\n",
+    )
     for place in (tmp_path / "venv", python, checkout, checkout / "vllm"):
         assert run(exported, "apply", place)[0] == 0
         assert tree(checkout) == PATCHED

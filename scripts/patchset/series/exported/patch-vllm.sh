@@ -277,8 +277,8 @@ elif [ -x "$place/bin/python" ]; then
     place=$place/bin/python
 fi
 if [ -d "$place" ]; then
-    site=${place%/}
-    [ -d "$site/vllm" ] || [ "${site##*/}" != vllm ] || site=$site/..
+    site=$place place=${place%/}
+    [ -d "$site/vllm" ] || [ "${place##*/}" != vllm ] || site=$site/..
 elif command -v "$place" >/dev/null; then
     site=$(ask "$place")
     [ "$site" ] || fail 2 "$place finds no vLLM: name its folder, or another Python"
