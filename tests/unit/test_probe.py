@@ -168,7 +168,7 @@ def test_what_cannot_be_forced_is_not_judged() -> None:
         {"/version": []},
         {"/version": {"version": 33}},
         {"/version": "[" * 100_000},
-        {"/version": {"version": "\x1b[2J\nverdict   calls do NOT arrive"}},
+        {"/version": {"version": "\x1b[2J\u2603\nverdict   calls do NOT arrive"}},
         {"/metrics": "nothing"},
         {"/detokenize": {"prompt": None}},
         {"/detokenize": []},
@@ -176,7 +176,7 @@ def test_what_cannot_be_forced_is_not_judged() -> None:
 )
 def test_what_it_asks_beside_may_have_no_answer(told: dict[str, Any]) -> None:
     said = run(0, told=told)
-    assert said.rpartition("\n")[2] == "" and "\x1b" not in said
+    assert said.isascii() and "\x1b" not in said
     assert "\nverdict   calls arrive whole: 12 right" in said
     assert said.count("\nverdict") == 1
 

@@ -313,7 +313,7 @@ def main() -> int:
     verdict = verdict if right + wrong else "nothing could be judged"
     counts = f"{right} right, {wrong} wrong, {left} could not be forced"
     for line in (*lines, f"verdict   {verdict}: {counts}"):
-        print("".join(c if c.isprintable() else "?" for c in line))
+        print("".join(c if " " <= c <= "~" else "?" for c in line))
     return 1 if wrong else 0 if right else 3
 
 
