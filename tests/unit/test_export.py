@@ -539,7 +539,13 @@ def test_a_folder_for_each_release(packaged: Project) -> None:
     assert [folder.name for folder in exported] == ["v1.2.0", "v1.3.0", "v1.2.0"]
     toml = packaged.folder / "release.toml"
     toml.write_text(toml.read_text().replace("revision = 1", "revision = 2"))
+    before = os.umask(0o077)
     packaged.run("export", "v1.2.0")
+    os.umask(before)
+    assert {file.stat().st_mode & 0o077 for file in exported[0].iterdir()} == {
+        0o55,
+        0o44,
+    }
     assert sorted(file.name for file in exported[0].iterdir()) == [
         "Dockerfile",
         "patch-vllm.sh",
