@@ -493,7 +493,8 @@ def test_it_finds_what_python_imports(
         2,
         f"patch-vllm.sh: {python} finds no vLLM: name its folder, or another Python\n",
     )
-    lay(purelib, {"editable.pth": f"{checkout}\n"})
+    wordy = "import atexit\nprint('hello')\natexit.register(print, 'bye')\n"
+    lay(purelib, {"editable.pth": f"{checkout}\n", "sitecustomize.py": wordy})
     assert run(exported, "state", "/") == (
         2,
         "patch-vllm.sh: there is no vLLM in /\n",

@@ -96,13 +96,16 @@ belong_together() {
         part=patch "$made.patch"
 }
 
-# Print the folder from which a Python imports vllm, without importing it.
+# Print the folder from which a Python imports vllm, without importing it. What its
+# site says at its start is cut off, and at its end is not said.
 ask() {
     "$1" -c '
 import importlib.util, os, sys
 sys.path[:] = [folder for folder in sys.path if folder]
 spec = importlib.util.find_spec("vllm")
-print(os.path.dirname(os.path.dirname(spec.origin)) if spec and spec.origin else "")
+folder = os.path.dirname(os.path.dirname(spec.origin)) if spec and spec.origin else ""
+print(folder, flush=True)
+os._exit(0)
 ' | tail -n 1
 }
 
