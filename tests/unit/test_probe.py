@@ -108,6 +108,8 @@ class Server(BaseHTTPRequestHandler):
 
     def answer(self, told: Any, status: int = 200) -> None:
         text = json.dumps(told, ensure_ascii=False)
+        if isinstance(told, list) and not self.stream:
+            return
         if isinstance(told, list) and told:
             lines = [json.dumps(part, ensure_ascii=False) for part in told]
             text = "".join(self.stream.format(line) for line in [*lines, "[DONE]"])
@@ -192,6 +194,12 @@ def test_what_it_asks_beside_may_have_no_answer(told: dict[str, Any]) -> None:
 )
 def test_a_stream_in_each_of_its_forms(stream: str) -> None:
     assert "calls arrive whole: 12 right" in run(0, stream=stream)
+
+
+def test_a_server_that_answers_no_stream() -> None:
+    """As after a minute, when it is slow."""
+    said = run(0, stream="")
+    assert "calls arrive whole: 6 right, 0 wrong, 6 could not" in said
 
 
 def test_a_stream_that_an_error_ends() -> None:
