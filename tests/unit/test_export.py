@@ -464,6 +464,16 @@ def test_what_it_cannot_do_is_said(
     assert wrong.returncode == 2 and b"usage: patch-vllm.sh" in wrong.stderr
 
 
+def test_a_patch_that_is_busyboxs(exported: Path, tools: Path, site: Path) -> None:
+    """It takes no option of GNU's."""
+    (tools / "patch").unlink(missing_ok=True)
+    (tools / "patch").write_text("#!/bin/sh\nexit 1\n")
+    (tools / "patch").chmod(0o755)
+    status, said = run(exported, "apply", site)
+    words = "patched: " if (tools / "git").exists() else "neither GNU patch nor git"
+    assert words in said and status == words.startswith("neither")
+
+
 @pytest.mark.parametrize("kind", ["before.sha256", "after.sha256", "patch"])
 def test_a_folder_that_is_not_whole(
     exported: Path, site: Path, tmp_path: Path, kind: str

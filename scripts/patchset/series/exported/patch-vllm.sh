@@ -198,7 +198,7 @@ prepare() {
             # Without the user's settings, or a repository around the folder.
             set -- env -i "PATH=$PATH" "TMPDIR=$work" GIT_CONFIG_NOSYSTEM=1 \
                 "GIT_CEILING_DIRECTORIES=$work"
-            if command -v patch >/dev/null; then
+            if patch --version >/dev/null 2>&1; then
                 set -- "$@" patch --batch --silent --fuzz=0 --input=../patch
             else
                 set -- "$@" git apply --whitespace=nowarn ../patch
@@ -315,8 +315,8 @@ links=$(printf '%s\n' "$files" | while read -r line; do
 done | grep -c '')
 [ "$links" = 0 ] || fail 1 "$links of $all files of $what are links: run \
 UV_LINK_MODE=copy uv pip install --reinstall --no-deps vllm==$version first"
-command -v patch >/dev/null || command -v git >/dev/null ||
-    fail 1 "neither patch nor git is here: install one of them"
+patch --version >/dev/null || command -v git >/dev/null || # not busybox's
+    fail 1 "neither GNU patch nor git is here: install one of them"
 
 rm -rf "$work"
 error=$(mkdir "$work" 2>&1) || fail 1 "cannot write in $site/vllm: ${error##*: }"
