@@ -398,6 +398,13 @@ def test_a_run_in_another_container(
         assert status == 1 and "another run is at work" in said
     assert tree(site) == STOCK
     os.close(handle)
+    # One was killed; its number has a process that runs the program, or will.
+    argv = [SH, "-c", "read -r line", "patch-vllm.sh"]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE) as other:
+        (site / f"vllm/.patch-vllm-{other.pid}").mkdir()
+        assert run(exported, "undo", site)[0] == 0
+        assert tree(site) == STOCK
+        other.communicate()
     stand_in("mv", f'{shutil.which("mv")} "$@"\nrm -r vllm/.patch-vllm-*')
     status, said = run(exported, "apply", site)
     assert status == 1 and "run it again" in said

@@ -68,13 +68,15 @@ remove_folders() {
 
 # Remove what a run left that was killed; end beside one that is at work.
 take_turn() {
-    for other in "$site"/vllm/.patch-vllm-*; do
-        [ "$other" = "$work" ] || ! grep -qs "$me" "/proc/${other##*-}/cmdline" ||
-            fail 1 "nothing is changed, because process ${other##*-} is at work in $site"
-    done
     # Another container's processes are not seen here; where flock is, its lock is.
     flock -n 0 <&9
-    [ $? != 1 ] || fail 1 "nothing is changed, because another run is at work in $site"
+    lock=$?
+    for other in "$site"/vllm/.patch-vllm-*; do
+        [ $lock = 0 ] || [ "$other" = "$work" ] ||
+            ! grep -qs "$me" "/proc/${other##*-}/cmdline" ||
+            fail 1 "nothing is changed, because process ${other##*-} is at work in $site"
+    done
+    [ $lock != 1 ] || fail 1 "nothing is changed, because another run is at work in $site"
     for other in "$site"/vllm/.patch-vllm-*; do
         [ -d "$other" ] && [ "$other" != "$work" ] || continue
         rm -rf "$other"
