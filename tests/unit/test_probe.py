@@ -72,7 +72,7 @@ class Server(BaseHTTPRequestHandler):
             whole = {"prompt": f"{text}<|im_end|>\n"}
             return self.answer(self.told.get(self.path, whole))
         if self.path in self.refuses or self.refuses & body.keys():
-            return self.answer({"error": "no"}, 400)
+            return self.answer({"error": self.headers["Authorization"]}, 400)
         if "structured_outputs" not in body:
             return self.answer(self.choice({"content": "Yes."}, "Yes.", body))
         regex = body["structured_outputs"]["regex"]
@@ -222,6 +222,11 @@ def test_a_stream_that_an_error_ends() -> None:
 def test_no_password_is_shown(url: str, key: str) -> None:
     said = asked(3, url, key)
     assert said.count("\n") == 1 and "PASS" not in said
+
+
+def test_a_key_that_is_refused_is_not_shown() -> None:
+    said = run(3, key="PASSWORD", refuses=frozenset({"/v1/chat/completions"}))
+    assert '"error": "Bearer ***"' in said and "PASSWORD" not in said
 
 
 def test_a_key_with_a_line_end() -> None:

@@ -124,8 +124,9 @@ class Server:
         self.place = parts.netloc.rpartition("@")[2]
         self.base = parts.path.rstrip("/").removesuffix("/v1")
         self.headers = {"Content-Type": "application/json"}
-        if key := os.environ.get("OPENAI_API_KEY", "").strip():
-            self.headers["Authorization"] = f"Bearer {key}"
+        self.key = os.environ.get("OPENAI_API_KEY", "").strip()
+        if self.key:
+            self.headers["Authorization"] = f"Bearer {self.key}"
         self.model = ""
 
     def ask(self, path: str, body: "dict[str, Any] | None" = None) -> tuple[int, bytes]:
@@ -216,7 +217,9 @@ def judge(server: Server, case: Case, streamed: bool) -> tuple[str, str, bytes]:
     if not forced:  # the model may still write what it is told to
         status, got = server.ask("/v1/chat/completions", body)
     if status != 200:
-        return "open", f"it answers {status}: {got[:150].decode(errors='replace')}", got
+        # Some gateways say which key they refuse.
+        said = got.decode(errors="replace").replace(server.key or "\0", "***")
+        return "open", f"it answers {status}: {said[:150]}", got
     if broken := BROKEN.search(got):
         return (
             "WRONG",
