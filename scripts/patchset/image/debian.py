@@ -51,8 +51,8 @@ def refuse_missing() -> None:
 def announcement(patched: PatchedRelease) -> str:
     """Return what building a whole image takes."""
     release, target, arch = patched.pin, patched.target, this_machine()
-    wheels = [package.wheel.size for package in locks.read(release, target, arch)]
-    size = sum(wheels) + patched.wheel(arch).size
+    size = patched.wheel(arch).size
+    size += sum(package.wheel.size for package in locks.read(release, target, arch))
     return (
         "building a whole image from Debian packages instead: "
         f"{size / 1e9:.1f} GB of downloads, {BUILD[target] / 1e9:.0f} GB of disk in "

@@ -72,6 +72,7 @@ def choose(patched: PatchedRelease, base: str | None) -> skopeo.Reference | None
             console.note(debian.announcement(patched))
             console.note(f"  To have the layer instead: {error.hint}")
     if reference is None:
+        patched.wheel(this_machine())
         debian.refuse_missing()
     else:
         skopeo.refuse_missing()

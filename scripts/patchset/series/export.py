@@ -43,6 +43,8 @@ def export(release: Release) -> Path:
         for kind, text in made.items():
             file = new / f"vllm-{release.version}-mtp.{release.revision}.{kind}"
             file.write_text(text, encoding="utf-8")
+        for file in new.iterdir():  # for whoever runs it, in an image too
+            file.chmod(0o755 if file.suffix == ".sh" else 0o644)
     return folder
 
 

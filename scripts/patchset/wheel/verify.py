@@ -92,7 +92,8 @@ def _compare(again: Path, file: Path, changed: dict[str, str]) -> list[str]:
     with Wheel(again) as right, Wheel(file) as wheel:
         names = [*right.members, *sorted(wheel.members.keys() - right.members.keys())]
         found = [
-            f"{name}: {fault} ({changed.get(name, 'not of the series')})"
+            f"{' '.join(name.split())}: {fault} "  # a name may have line feeds
+            f"({changed.get(name, 'not of the series')})"
             for name in names
             if (fault := _fault(name, right, wheel))
         ]

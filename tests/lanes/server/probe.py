@@ -48,6 +48,9 @@ TOOLS = [
 QUOTED = written("bash", command="rm -rf build")
 PROSE = f"Write `{QUOTED}`, I think."
 SEPARATOR = "\u2028"
+#: What a line of a stream carries, but for its end; an error that breaks it off.
+DATA = re.compile(r"(?m)^data:(?! ?\[DONE\])(.*\S)")
+BROKEN = re.compile(rb'(?m)^data: ?(\{"error".*\S)')
 
 
 class Case(NamedTuple):
@@ -88,8 +91,16 @@ CASES = [
 ]
 
 
-#: What an answer of another form raises.
-UNREADABLE = (ValueError, LookupError, TypeError, AttributeError)
+#: What no answer raises, and one of another form.
+NO_ANSWER = (
+    OSError,
+    http.client.HTTPException,
+    ValueError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    RecursionError,
+)
 
 
 class Answer(NamedTuple):
@@ -105,7 +116,7 @@ class Server:
     """A server by its URL, without or with ``/v1``."""
 
     def __init__(self, url: str) -> None:
-        parts = urlsplit(url if "//" in url else f"http://{url}")
+        parts = urlsplit(url if "://" in url else f"http://{url}")
         secure = parts.scheme == "https"
         self.kind = (
             http.client.HTTPSConnection if secure else http.client.HTTPConnection
@@ -113,8 +124,9 @@ class Server:
         self.place = parts.netloc.rpartition("@")[2]
         self.base = parts.path.rstrip("/").removesuffix("/v1")
         self.headers = {"Content-Type": "application/json"}
-        if key := os.environ.get("OPENAI_API_KEY"):
-            self.headers["Authorization"] = f"Bearer {key}"
+        self.key = os.environ.get("OPENAI_API_KEY", "").strip()
+        if self.key:
+            self.headers["Authorization"] = f"Bearer {self.key}"
         self.model = ""
 
     def ask(self, path: str, body: "dict[str, Any] | None" = None) -> tuple[int, bytes]:
@@ -130,24 +142,25 @@ class Server:
             connection.close()
 
     def json(self, path: str, body: "dict[str, Any] | None" = None) -> Any:
-        """Return what answers with 200 as JSON; else an empty object."""
+        """Return the object that answers with 200 as JSON; else an empty one."""
         status, answer = self.ask(path, body)
         try:
-            return json.loads(answer) if status == 200 else {}
-        except ValueError:
-            return {}
+            told = json.loads(answer) if status == 200 else {}
+        except (ValueError, RecursionError):
+            told = {}
+        return told if isinstance(told, dict) else {}
 
 
 def read(body: bytes, *, streamed: bool) -> Answer:
-    """Read a chat completion; ValueError, LookupError or TypeError for another form."""
-    lines = body.decode("utf-8", "replace").split("\n") if streamed else [body]
+    """Read a chat completion; one of NO_ANSWER for another form."""
+    text = body.decode("utf-8-sig", "replace")
+    lines = DATA.findall(text) if streamed else [text]
     content, finish, tokens = "", "", list[int]()
     calls: dict[int, list[str]] = {}
+    if not lines:
+        raise ValueError
     for line in lines:
-        data = line.removeprefix("data: ").strip() if isinstance(line, str) else line
-        if not data or data == "[DONE]":
-            continue
-        for choice in json.loads(data)["choices"]:
+        for choice in json.loads(line)["choices"]:
             part = choice["delta" if streamed else "message"]
             content += part.get("content") or ""
             finish = choice.get("finish_reason") or finish
@@ -204,9 +217,17 @@ def judge(server: Server, case: Case, streamed: bool) -> tuple[str, str, bytes]:
     if not forced:  # the model may still write what it is told to
         status, got = server.ask("/v1/chat/completions", body)
     if status != 200:
-        return "open", f"it answers {status}: {got[:150].decode(errors='replace')}", got
+        # Some gateways say which key they refuse.
+        said = got.decode(errors="replace").replace(server.key or "\0", "***")
+        return "open", f"it answers {status}: {said[:150]}", got
+    if broken := BROKEN.search(got):
+        return (
+            "WRONG",
+            f"the stream ends: {broken[1][:150].decode(errors='replace')}",
+            got,
+        )
     answer = read(got, streamed=streamed)
-    seen = server.json("/detokenize", {"tokens": answer.tokens}).get("prompt", "")
+    seen = server.json("/detokenize", {"tokens": answer.tokens}).get("prompt") or ""
     wrote = re.sub(r"(<\|\w+\|>\s*)+$", "", seen).rpartition("</think>")[2].strip()
     # Some servers say that a call is whole which max_tokens has cut.
     cut = wrote != case.text and case.text.startswith(wrote)
@@ -216,6 +237,14 @@ def judge(server: Server, case: Case, streamed: bool) -> tuple[str, str, bytes]:
         return "open", f"the model was not forced, and wrote {wrote[:60]!r}", got
     why = faults(case, answer)
     return ("WRONG" if why else "right"), why, got
+
+
+def tried(server: Server, *asked: Any) -> tuple[str, str, bytes]:
+    """Judge a case; one that gets no answer leaves the others theirs."""
+    try:
+        return judge(server, *asked)
+    except NO_ANSWER as error:
+        return "open", f"no answer that can be read: {type(error).__name__}", b""
 
 
 def user(text: str, role: str = "user") -> dict[str, Any]:
@@ -248,7 +277,7 @@ TAKEN = {
 
 def what_runs(server: Server, escapes: bool) -> list[str]:
     """Return lines: the release, the drafts, and the patches that can be told."""
-    version = server.json("/version").get("version") or "not said"
+    version = str(server.json("/version").get("version") or "not said")
     ours = "; its wheel or image has the patches" if "+mtp." in version else ""
     metrics = server.ask("/metrics")[1].decode(errors="replace")
     positions = re.findall(r'(?m)^vllm:spec_decode.*per_pos.*position="(\d+)"', metrics)
@@ -268,24 +297,29 @@ def main() -> int:
     parser.add_argument("url", help="as http://127.0.0.1:8000, with or without /v1")
     parser.add_argument("--model", help="default: the first that it serves")
     given = parser.parse_args()
-    server = Server(given.url)
     try:
+        server = Server(given.url)
         models = server.json("/v1/models").get("data") or [{"id": ""}]
         server.model = given.model or models[0]["id"]
         asked = [(case, streamed) for case in CASES for streamed in (False, True)]
         with ThreadPoolExecutor(AT_ONCE) as pool:
-            told = list(pool.map(lambda one: judge(server, *one), asked))
-        # A line separator of the first case is escaped, or is itself in the stream.
-        lines = what_runs(server, SEPARATOR.encode() not in told[1][2])
-    except (OSError, http.client.HTTPException, *UNREADABLE) as error:
-        text = f"{given.url} gives no answer that can be read: {error!r}"
-        print(text, file=sys.stderr)
+            told = list(pool.map(lambda one: tried(server, *one), asked))
+    except NO_ANSWER as error:
+        # Not what may hold a key or a password.
+        why = repr(error) if isinstance(error, OSError) else type(error).__name__
+        place = re.sub(r"^.*@|[?].*", "", given.url)
+        print(f"{place} gives no answer that can be read: {why}", file=sys.stderr)
         return 3
+    try:
+        # A line separator of the first case is escaped, or is itself in the stream.
+        escaped = told[1][0] == "right" and SEPARATOR.encode() not in told[1][2]
+        lines = what_runs(server, escaped)
+    except NO_ANSWER as error:
+        lines = [f"release   no answer that can be read: {type(error).__name__}"]
     for number, (verdict, why, _) in enumerate(told):
         case, streamed = asked[number]
         how = "streamed" if streamed else "not streamed"
-        line = f"{verdict:5}     {case.name}, {how}{why and ': '}{why}"
-        print("".join(c if c.isprintable() else "?" for c in line))
+        lines.insert(number, f"{verdict:5}     {case.name}, {how}{why and ': '}{why}")
     right, wrong, left = (
         sum(verdict == kind for verdict, *_ in told)
         for kind in ("right", "WRONG", "open")
@@ -293,7 +327,8 @@ def main() -> int:
     verdict = "calls do NOT arrive whole" if wrong else "calls arrive whole"
     verdict = verdict if right + wrong else "nothing could be judged"
     counts = f"{right} right, {wrong} wrong, {left} could not be forced"
-    print(*lines, f"verdict   {verdict}: {counts}", sep="\n")
+    for line in (*lines, f"verdict   {verdict}: {counts}"):
+        print("".join(c if " " <= c <= "~" else "?" for c in line))
     return 1 if wrong else 0 if right else 3
 
 

@@ -34,7 +34,7 @@ finish() { # STATUS SENTENCE
 }
 
 fail() { # STATUS SENTENCE
-    trap '' HUP INT TERM
+    trap '' HUP INT PIPE TERM
     sentence=$2
     restore || sentence="$sentence, except files that could not be put back: run it again"
     printf '%s: %s\n' "$me" "$sentence" >&3
@@ -51,9 +51,9 @@ restore() {
         elif [ -e "$work/old/$path" ]; then
             mv -f "$work/old/$path" "$path" || status=1
         else
-            rm -f "$path" || status=1
+            [ "$kind" != changed ] && rm -f "$path" || status=1
         fi
-    done <"$work/todo"
+    done <"$work/todo" || status=1
     remove_folders
     return $status
 }
@@ -68,22 +68,46 @@ remove_folders() {
 
 # Remove what a run left that was killed; end beside one that is at work.
 take_turn() {
+    # Another container's processes are not seen here; where flock is, its lock is.
+    flock -n 0 <&9
+    lock=$?
+    for other in "$site"/vllm/.patch-vllm-*; do
+        [ $lock = 0 ] || [ "$other" = "$work" ] ||
+            ! grep -qs "$me" "/proc/${other##*-}/cmdline" ||
+            fail 1 "nothing is changed, because process ${other##*-} is at work in $site"
+    done
+    [ $lock != 1 ] || fail 1 "nothing is changed, because another run is at work in $site"
     for other in "$site"/vllm/.patch-vllm-*; do
         [ -d "$other" ] && [ "$other" != "$work" ] || continue
-        ! grep -qs "$me" "/proc/${other##*-}/cmdline" ||
-            fail 1 "nothing is changed, because process ${other##*-} is at work in $site"
         rm -rf "$other"
         remove_folders
     done
 }
 
-# Print the folder from which a Python imports vllm, without importing it.
+# Tell if the patch and its sums name the same files, to be changed, deleted or new.
+belong_together() {
+    awk '
+        part != "patch" { sums[$2] = sums[$2] part; next }
+        /^diff --git / { path = substr($3, 3); named[path] = "before after " }
+        /^new file / { named[path] = "after " }
+        /^deleted file / { named[path] = "before " }
+        END {
+            for (path in named) sums[path]
+            for (path in sums) if (sums[path] != named[path]) exit 1
+        }' part="before " "$made.before.sha256" part="after " "$made.after.sha256" \
+        part=patch "$made.patch"
+}
+
+# Print the folder from which a Python imports vllm, without importing it. What its
+# site says at its start is cut off, and at its end is not said.
 ask() {
     "$1" -c '
 import importlib.util, os, sys
 sys.path[:] = [folder for folder in sys.path if folder]
 spec = importlib.util.find_spec("vllm")
-print(os.path.dirname(os.path.dirname(spec.origin)) if spec and spec.origin else "")
+folder = os.path.dirname(os.path.dirname(spec.origin)) if spec and spec.origin else ""
+print(folder, flush=True)
+os._exit(0)
 ' | tail -n 1
 }
 
@@ -122,7 +146,6 @@ look() {
     all=$(count '.*')
     left=$(count 'new (patched|other)')
     other=$(count '[a-z]+ other')
-    [ "$all" != 0 ] || fail 1 "awk, sed, sort or sha256sum is missing"
     if [ "$(count '[a-z]+ patched')" = "$all" ]; then
         state=patched
     elif [ "$(count '[a-z]+ stock')" = "$all" ]; then
@@ -177,7 +200,7 @@ prepare() {
             # Without the user's settings, or a repository around the folder.
             set -- env -i "PATH=$PATH" "TMPDIR=$work" GIT_CONFIG_NOSYSTEM=1 \
                 "GIT_CEILING_DIRECTORIES=$work"
-            if command -v patch >/dev/null; then
+            if patch --version >/dev/null 2>&1; then
                 set -- "$@" patch --batch --silent --fuzz=0 --input=../patch
             else
                 set -- "$@" git apply --whitespace=nowarn ../patch
@@ -209,10 +232,10 @@ swap() {
         if [ -e "$work/new/$path" ]; then
             mkdir -p "${path%/*}" && [ ! -d "$path" ] && mv -f "$work/new/$path" "$path"
         else
-            rm -f "$path"
+            [ "$kind" != changed ] && rm -f "$path"
         fi || return 1
     done <"$work/todo"
-    trap '' HUP INT TERM
+    trap '' HUP INT PIPE TERM
     swapping=''
     # Python may take bytecode without a look at its source.
     while read -r kind path; do
@@ -238,14 +261,20 @@ trap 'fail 130 "interrupted: nothing is changed"' INT
 trap 'fail 143 "interrupted: nothing is changed"' TERM
 
 here=$(cd -- "$(dirname -- "$0")" && pwd -P) || exit 2
-made=$(ls "$here"/vllm-*-mtp.*.patch) ||
-    fail 2 "no patch lies beside it in $here: copy the whole folder"
-made=${made%.patch}
+place=${2-}
+set -- "$here"/vllm-*-mtp.*.patch
+[ -e "$1" ] || fail 2 "no patch lies beside it in $here: copy the whole folder"
+[ $# = 1 ] || fail 2 "$# patches lie beside it in $here: copy each folder by itself"
+made=${1%.patch}
+for tool in awk cut grep sed sha256sum sort; do
+    command -v $tool >/dev/null || fail 1 "nothing is changed, because $tool is missing"
+done
+belong_together || fail 1 "nothing is changed, because the patch and its sums in $here \
+do not belong together, or cannot be read: copy the whole folder again"
 version=${made##*/vllm-}
 revision=${version##*-}
 version=${version%-*}
 
-place=${2-}
 if [ -z "$place" ]; then
     place=$(command -v python3 || command -v python) ||
         fail 2 "no Python here says where vLLM is: name its folder"
@@ -253,8 +282,8 @@ elif [ -x "$place/bin/python" ]; then
     place=$place/bin/python
 fi
 if [ -d "$place" ]; then
-    site=${place%/}
-    [ -d "$site/vllm" ] || [ "${site##*/}" != vllm ] || site=$site/..
+    site=$place place=${place%/}
+    [ -d "$site/vllm" ] || [ "${place##*/}" != vllm ] || site=$site/..
 elif command -v "$place" >/dev/null; then
     site=$(ask "$place")
     [ "$site" ] || fail 2 "$place finds no vLLM: name its folder, or another Python"
@@ -273,6 +302,7 @@ case ${installed%%+*} in
 esac
 if [ "$action" != state ]; then
     work=$site/vllm/.patch-vllm-$$
+    command exec 9<vllm
     take_turn
 fi
 look
@@ -287,8 +317,8 @@ links=$(printf '%s\n' "$files" | while read -r line; do
 done | grep -c '')
 [ "$links" = 0 ] || fail 1 "$links of $all files of $what are links: run \
 UV_LINK_MODE=copy uv pip install --reinstall --no-deps vllm==$version first"
-command -v patch >/dev/null || command -v git >/dev/null ||
-    fail 1 "neither patch nor git is here: install one of them"
+patch --version >/dev/null || command -v git >/dev/null || # not busybox's
+    fail 1 "neither GNU patch nor git is here: install one of them"
 
 rm -rf "$work"
 error=$(mkdir "$work" 2>&1) || fail 1 "cannot write in $site/vllm: ${error##*: }"
