@@ -72,7 +72,7 @@ def choose(patched: PatchedRelease, base: str | None) -> skopeo.Reference | None
             console.note(debian.announcement(patched))
             console.note(f"  To have the layer instead: {error.hint}")
     if reference is None:
-        patched.wheel(this_machine())
+        patched.wheel(this_machine())  # an error, if it has none for this target
         debian.refuse_missing()
     else:
         skopeo.refuse_missing()
