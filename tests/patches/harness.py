@@ -232,8 +232,8 @@ def ask(
         answer = answer.replace(b"data: [DONE]\n\n", b"")
     try:
         reading: Reading = read(answer)
-    except ValueError as error:
-        return raised("an event is no JSON", str(error))
+    except (LookupError, ValueError) as error:
+        return raised("an answer of another form", str(error))
     return reading
 
 

@@ -132,7 +132,7 @@ def request(surface: str, asked: str) -> dict[str, Any]:
         {"name": function["name"], "input_schema": function["parameters"]}
         for function in functions
     ]
-    return body | {"messages": said, "tools": tools, "max_tokens": 200_000}
+    return body | {"messages": said, "tools": tools, "max_tokens": 100_000}
 
 
 class Process:
