@@ -1,0 +1,81 @@
+#!/usr/bin/env bash
+# inspect-ai 0.3.285: an answer that quotes <think>...</think> loses these words,
+# wherever they stand, also in a fenced block: they become reasoning, and what is
+# scored, and what the model is shown afterwards, is the rest. Where the server sends
+# the reasoning apart, the answer stays whole.
+set -euo pipefail
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+python3 -m venv venv
+venv/bin/pip install -qq inspect-ai==0.3.285 openai
+# shellcheck disable=SC2016
+expected='alone: text "Wrap it:\n```\n\n```\nas `<think>` shows.", reasoning "x"
+beside reasoning: text "Wrap it:\n```\n<think>x</think>\n```\nas `<think>` shows.", reasoning "Hm."'
+seen=$(timeout 200 venv/bin/python - 2>/dev/null <<'PY'
+import asyncio
+import http.server
+import json
+import threading
+
+from inspect_ai.model import ContentReasoning, get_model
+
+requests, replies = [], []
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_POST(self):
+        length = int(self.headers["content-length"])
+        requests.append(json.loads(self.rfile.read(length)))
+        message = replies[min(len(requests), len(replies)) - 1]
+        reason = "tool_calls" if "tool_calls" in message else "stop"
+        choice = {"index": 0, "message": message, "finish_reason": reason}
+        usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
+        body = {"id": "c1", "object": "chat.completion", "created": 1, "model": "m"}
+        body = json.dumps({**body, "choices": [choice], "usage": usage}).encode()
+        self.send_response(200)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *args):
+        pass
+
+
+def serve():
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    return f"http://127.0.0.1:{server.server_port}/v1"
+
+
+def call(identifier, name, arguments):
+    function = {"name": name, "arguments": json.dumps(arguments)}
+    return {"id": identifier, "type": "function", "function": function}
+
+
+def assistant(content, *calls):
+    message = {"role": "assistant", "content": content}
+    return {**message, "tool_calls": list(calls)} if calls else message
+
+
+async def main():
+    model = get_model("openai-api/qwen/m", base_url=serve(), api_key="x")
+    quoted = "Wrap it:\n```\n<think>x</think>\n```\nas `<think>` shows."
+    for name, reasoning in [("alone", None), ("beside reasoning", "Hm.")]:
+        message = assistant(quoted)
+        replies[:] = [{**message, "reasoning": reasoning} if reasoning else message]
+        content = (await model.generate("go")).message
+        parts = content.content if isinstance(content.content, list) else []
+        thoughts = [p.reasoning for p in parts if isinstance(p, ContentReasoning)]
+        line = f"{name}: text {json.dumps(content.text)}"
+        print(f"{line}, reasoning {json.dumps(''.join(thoughts))}")
+
+
+asyncio.run(main())
+PY
+)
+printf 'seen: %s\n' "$seen"
+if [ "$seen" != "$expected" ]; then
+    printf 'expected: %s\nverdict: changed\n' "$expected"
+    exit 1
+fi
+echo "verdict: a quoted thought is taken out of the answer"
