@@ -26,8 +26,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         length = int(self.headers["content-length"])
         requests.append(json.loads(self.rfile.read(length)))
         message = replies[min(len(requests), len(replies)) - 1]
-        reason = "tool_calls" if "tool_calls" in message else "stop"
-        choice = {"index": 0, "message": message, "finish_reason": reason}
+        choice = {"index": 0, "message": message, "finish_reason": "stop"}
         usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
         body = {"id": "c1", "object": "chat.completion", "created": 1, "model": "m"}
         body = json.dumps({**body, "choices": [choice], "usage": usage}).encode()
@@ -47,14 +46,8 @@ def serve():
     return f"http://127.0.0.1:{server.server_port}/v1"
 
 
-def call(identifier, name, arguments):
-    function = {"name": name, "arguments": json.dumps(arguments)}
-    return {"id": identifier, "type": "function", "function": function}
-
-
-def assistant(content, *calls):
-    message = {"role": "assistant", "content": content}
-    return {**message, "tool_calls": list(calls)} if calls else message
+def assistant(content):
+    return {"role": "assistant", "content": content}
 
 
 async def main():
