@@ -4,6 +4,7 @@
 # scored, and what the model is shown afterwards, is the rest. Where the server sends
 # the reasoning apart, the answer stays whole.
 set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
@@ -12,42 +13,12 @@ venv/bin/pip install -qq inspect-ai==0.3.285 openai
 # shellcheck disable=SC2016
 expected='alone: text "Wrap it:\n```\n\n```\nas `<think>` shows.", reasoning "x"
 beside reasoning: text "Wrap it:\n```\n<think>x</think>\n```\nas `<think>` shows.", reasoning "Hm."'
-seen=$(timeout 200 venv/bin/python - 2>/dev/null <<'PY'
+seen=$(PYTHONPATH=$here timeout 200 venv/bin/python - 2>/dev/null <<'PY'
 import asyncio
-import http.server
 import json
-import threading
 
 from inspect_ai.model import ContentReasoning, get_model
-
-requests, replies = [], []
-class Handler(http.server.BaseHTTPRequestHandler):
-    def do_POST(self):
-        length = int(self.headers["content-length"])
-        requests.append(json.loads(self.rfile.read(length)))
-        message = replies[min(len(requests), len(replies)) - 1]
-        choice = {"index": 0, "message": message, "finish_reason": "stop"}
-        usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
-        body = {"id": "c1", "object": "chat.completion", "created": 1, "model": "m"}
-        body = json.dumps({**body, "choices": [choice], "usage": usage}).encode()
-        self.send_response(200)
-        self.send_header("content-type", "application/json")
-        self.send_header("content-length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *args):
-        pass
-
-
-def serve():
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    return f"http://127.0.0.1:{server.server_port}/v1"
-
-
-def assistant(content):
-    return {"role": "assistant", "content": content}
+from scripted_server import assistant, replies, serve
 
 
 async def main():

@@ -5,6 +5,7 @@
 # finish_reason "stop". The agent's own history is text in this form, which invites the
 # model to write it.
 set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
@@ -14,47 +15,12 @@ expected='tools: write, final_answer
 stop: ["Observation:", "Calling tools:"]
 history: assistant, "I write.\nCalling tools:\n[{'\''id'\'': '\''call_", user, "Observation:\nwrote a"'
 seen=$(cat >main.py <<'PY'
-import http.server
 import json
-import threading
 
 from smolagents import OpenAIModel, ToolCallingAgent, tool
+from scripted_server import assistant, call, replies, requests, serve
 
-requests, ran = [], []
-class Handler(http.server.BaseHTTPRequestHandler):
-    def do_POST(self):
-        length = int(self.headers["content-length"])
-        requests.append(json.loads(self.rfile.read(length)))
-        message = replies[min(len(requests), len(replies)) - 1]
-        reason = "tool_calls" if "tool_calls" in message else "stop"
-        choice = {"index": 0, "message": message, "finish_reason": reason}
-        usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
-        body = {"id": "c1", "object": "chat.completion", "created": 1, "model": "m"}
-        body = json.dumps({**body, "choices": [choice], "usage": usage}).encode()
-        self.send_response(200)
-        self.send_header("content-type", "application/json")
-        self.send_header("content-length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *args):
-        pass
-
-
-def serve():
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    return f"http://127.0.0.1:{server.server_port}/v1"
-
-
-def call(identifier, name, arguments):
-    function = {"name": name, "arguments": json.dumps(arguments)}
-    return {"id": identifier, "type": "function", "function": function}
-
-
-def assistant(content, *calls):
-    message = {"role": "assistant", "content": content}
-    return {**message, "tool_calls": list(calls)} if calls else message
+ran = []
 
 
 @tool
@@ -75,7 +41,7 @@ def run():
     ToolCallingAgent(tools=[write], model=model, verbosity_level=0).run("go")
 
 
-replies = [
+replies[:] = [
     assistant("I write.", call("call_0", "write", {"path": "a"})),
     assistant(None, call("call_2", "final_answer", {"answer": "done"})),
 ]
@@ -87,7 +53,7 @@ call, result = requests[1]["messages"][-2:]
 words = [json.dumps(each["content"][0]["text"][:38]) for each in (call, result)]
 print(f"history: {call['role']}, {words[0]}, {result['role']}, {words[1]}")
 PY
-    timeout 200 venv/bin/python main.py 2>/dev/null | tail -n 3
+    PYTHONPATH=$here timeout 200 venv/bin/python main.py 2>/dev/null | tail -n 3
 )
 printf 'seen: %s\n' "$seen"
 if [ "$seen" != "$expected" ]; then

@@ -203,11 +203,8 @@ def need_space(needs: Mapping[Path, float]) -> None:
         first, way, before = disks.get(disk, (there, _moved_by(folder), 0))
         disks[disk] = (first, way, before + max(size, 0))
     for folder, way, size in disks.values():
-        # Other programs write too.
-        wanted, free = (
-            size + min(size, 64e6 + size / 10),
-            shutil.disk_usage(folder).free,
-        )
+        wanted = size + min(size, 64e6 + size / 10)  # other programs write too
+        free = shutil.disk_usage(folder).free
         if free < wanted:
             raise NoSpaceError(
                 f"{folder} has {free / 1e6:.0f} MB free; {wanted / 1e6:.0f} MB are "
