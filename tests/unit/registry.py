@@ -100,7 +100,6 @@ def push(
 
 
 def skopeo(*words: str) -> bytes:
-    """Run skopeo, and return what it prints."""
     done = subprocess.run(["skopeo", *words], capture_output=True)
     assert done.returncode == 0, done.stderr.decode()
     return done.stdout

@@ -3,7 +3,6 @@
 
 import os
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -15,21 +14,18 @@ from conftest import (
     Project,
     StandIn,
     build_wheel,
+    program,
+    ran,
     replaced,
     tar,
 )
 from patchset import files, process
-from patchset.image import buildah as buildah_store
-from patchset.image import debian, labels, layout, skopeo
+from patchset.image import buildah, debian, labels, layout, skopeo
 from patchset.inputs import lock
-from patchset.inputs.lock import Locked
 from patchset.release import Artifact, load, this_machine
 from patchset.series.apply import PatchedRelease
 
 NAME = "localhost/vllm-mtp-patches:v1.2.0-mtp.1"
-needs_buildah = pytest.mark.skipif(
-    shutil.which("buildah") is None, reason=f"{APT}buildah"
-)
 
 
 def without(monkeypatch: pytest.MonkeyPatch, folder: Path, *kept: str) -> None:
@@ -40,21 +36,19 @@ def without(monkeypatch: pytest.MonkeyPatch, folder: Path, *kept: str) -> None:
     monkeypatch.setenv("PATH", str(folder))
 
 
-def buildah(*words: str) -> str:
-    done = subprocess.run(["buildah", *words], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
+def in_store(*words: str) -> str:
+    return ran(["buildah", *words]).stdout.strip()
 
 
 def official(project: Project, reference: str) -> None:
-    replaced(project.folder / "release.toml", "registry.example/pkg:v1.2.0", reference)
+    replaced(project.pin, "registry.example/pkg:v1.2.0", reference)
 
 
-@needs_buildah
+@pytest.mark.skipif(shutil.which("buildah") is None, reason=f"{APT}buildah")
 def test_the_image_is_in_the_store_as_it_is_published(
     released: Project,
     base: str,
-    host: str,
+    goal: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -65,12 +59,11 @@ def test_the_image_is_in_the_store_as_it_is_published(
     (part,) = made.parts
     today = skopeo.digest(skopeo.parse(base))
     assert part.labels[labels.BASE_NAME] == f"{base}@{today}"
-    container = buildah("from", "--pull=never", NAME)
-    root = Path(buildah("mount", container))
+    container = in_store("from", "--pull=never", NAME)
+    root = Path(in_store("mount", container))
     assert "five" in (root / SITE / "vllm/parser.py").read_text()
     assert not (root / SITE / "vllm-1.2.0.dist-info").exists()
-    buildah("rm", container)
-    goal = f"{host}/team/stored"
+    in_store("rm", container)
     released.run("publish", goal)
     published = skopeo.look(skopeo.parse(f"{goal}:v1.2.0-mtp.1")).parts
     assert made.digest in [part.digest for part in published]
@@ -80,7 +73,7 @@ def test_the_image_is_in_the_store_as_it_is_published(
         again = released.run("build-image")
     assert "fetch" not in again.stderr and skopeo.stored(NAME) == made.digest
     assert "apt-get install podman\nTo serve:\n  podman run " in again.stdout
-    buildah("rmi", "--all", "--force")
+    in_store("rmi", "--all", "--force")
     assert "fetch" in released.run("build-image").stderr
     assert skopeo.stored(NAME) == made.digest
 
@@ -91,9 +84,7 @@ def test_docker_builds_what_export_wrote(
     official(released, base)
     with monkeypatch.context() as alone:
         without(alone, tmp_path / "bin", "skopeo", "git", "setpriv")
-        stand = tmp_path / "bin/docker"
-        stand.write_text("#!/bin/sh\n[ $1 = info ] && echo 28.0\n")
-        stand.chmod(0o755)
+        program(tmp_path / "bin/docker", "[ $1 = info ] && echo 28.0")
         done = released.run("build-image")
     folder = released.root / "build/export/v1.2.0"
     (part, *_) = layout.load(released.root / "build/images/v1.2.0-cuda/image").parts
@@ -143,9 +134,9 @@ def test_a_whole_image_of_the_same_files_is_left_and_another_is_tried_first(
     manifest = {"config": layout.descriptor(config, layout.CONFIG), "layers": []}
     top = layout.descriptor(layout.dump(manifest), layout.MANIFEST)
     layout.write(out / "image", top, "v1", [config, layout.dump(manifest)])
-    monkeypatch.setattr(buildah_store, "labels", lambda _: said)
+    monkeypatch.setattr(buildah, "labels", lambda _: said)
     assert debian.build(patched) == out
-    monkeypatch.setattr(buildah_store, "labels", lambda _: {})
+    monkeypatch.setattr(buildah, "labels", lambda _: {})
     with pytest.raises(process.ProgramError, match="status 9"):
         debian.build(patched)
 
@@ -157,20 +148,29 @@ def test_what_is_begun_instead_is_said_first(
     """No registry, then no skopeo: why, how large, and which programs are missing."""
     official(released, "127.0.0.1:1/x:v1")
     wheel = Artifact(project="a", file="a-1-py3-none-any.whl", sha256="0" * 64, size=5)
-    locked = [Locked("a", "1", wheel.model_copy(update={"size": 7_000_000_000}))]
+    locked = [lock.Locked("a", "1", wheel.model_copy(update={"size": 7_000_000_000}))]
     monkeypatch.setattr(lock, "read", lambda *_: locked)
     monkeypatch.setattr(debian, "_KEYRING", tmp_path / "keyring")
     with monkeypatch.context() as some:
         without(some, tmp_path / "bin", "skopeo", "git")
-        said = released.run("build-image", status=1).stderr
-    assert "connection refused" in said and "a whole image" in said
-    assert "7.0 GB of downloads" in said and "10 minutes" in said
-    assert "apt-get install buildah mmdebstrap" in said and "keyring" in said
+        released.run(
+            "build-image",
+            status=1,
+            err=(
+                "connection refused",
+                "a whole image",
+                "7.0 GB of downloads",
+                "10 minutes",
+                "apt-get install buildah mmdebstrap",
+                "keyring",
+            ),
+        )
     assert not (released.root / "build").exists(), "nothing is begun"
     released.run("build-image", "--base", "official", status=1)
     without(monkeypatch, tmp_path / "fewer", "git")
-    said = released.run("build-image", status=1).stderr
-    assert "skopeo is not installed" in said and "a whole image" in said
+    released.run(
+        "build-image", status=1, err=("skopeo is not installed", "a whole image")
+    )
     said = released.run("build-image", "--base", "official", status=1).stderr
     assert "apt-get install skopeo" in said and "whole" not in said
 
@@ -185,7 +185,7 @@ def test_without_an_engine_there_is_a_layout(
 
 
 def test_a_layout_whose_digests_were_made_right_again_is_not_published(
-    released: Project, base: str, host: str
+    released: Project, base: str, goal: str
 ) -> None:
     """Another layer under the right labels."""
     released.run("build-image", "--base", base)
@@ -200,17 +200,14 @@ def test_a_layout_whose_digests_were_made_right_again_is_not_published(
     shutil.rmtree(place)
     top = layout.descriptor(manifest, layout.MANIFEST)
     layout.write(place, top, "v1", [evil, config, manifest])
-    goal = f"{host}/team/forged"
-    said = released.run("publish", goal, status=1).stderr
-    assert "not made from this checkout" in said
+    released.run("publish", goal, status=1, err=("not made from this checkout",))
     assert skopeo.digest(skopeo.parse(f"{goal}:v1.2.0")) is None
 
 
 def test_publish_alone_makes_the_official_one(
-    released: Project, base: str, host: str, tmp_path: Path
+    released: Project, base: str, goal: str, tmp_path: Path
 ) -> None:
     official(released, base)
-    goal = f"{host}/team/alone"
     released.run("publish", goal)
     parts = skopeo.look(skopeo.parse(f"{goal}:latest")).parts
     assert [part.arch for part in parts] == ["x86_64", "aarch64"]
@@ -219,7 +216,7 @@ def test_publish_alone_makes_the_official_one(
 
 
 def test_a_fifo_in_place_of_a_layer_is_not_waited_for(
-    released: Project, base: str, host: str
+    released: Project, base: str, goal: str
 ) -> None:
     released.run("build-image", "--base", base)
     place = released.root / "build/images/v1.2.0-cuda/image"
@@ -228,8 +225,7 @@ def test_a_fifo_in_place_of_a_layer_is_not_waited_for(
     blob = place / "blobs/sha256" / layer
     blob.unlink()
     os.mkfifo(blob)
-    said = released.run("publish", f"{host}/team/fifo", status=1).stderr
-    assert "is not a plain file" in said
+    assert "is not a plain file" in released.run("publish", goal, status=1).stderr
 
 
 def test_the_cpus_image_has_its_own_name(packaged: Project) -> None:

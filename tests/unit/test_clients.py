@@ -278,8 +278,10 @@ def test_one_turn_of_responses_is_several_items() -> None:
         {"type": "function_call_output", "output": ""},
         {"type": "function_call", "name": "b", "arguments": '{"n": 1}'},
     ]
-    turns = history("/v1/responses", {"input": items})
-    assert turns == [[("a", {})], [("b", {"n": 1})]]
+    assert history("/v1/responses", {"input": items}) == [
+        [("a", {})],
+        [("b", {"n": 1})],
+    ]
 
 
 def test_ending_a_process_ends_what_it_started() -> None:
@@ -338,11 +340,30 @@ def test_results_keep_the_clients_that_were_not_run(
     }
 
 
-def test_what_sets_a_grammar_stands_beside_its_client(rows: Path) -> None:
-    strict = {**RUN, "scenario": "tags", "asks": ["strict tools"]}
-    table.write_results("v0.33.0", {"stock": [RUN], "patched": [RUN, strict]})
-    text = table.table([release.load("v0.33.0")])
-    assert "| codex | responses | strict tools | 1/1 → 2/2 |" in text
+STRICT = {**RUN, "scenario": "tags", "asks": ["strict tools"]}
+LONG = {**RUN, "scenario": "long"}
+OTHER_LONG = {**WRONG, "scenario": "long", "verdict": "bytes"}
+
+
+@pytest.mark.parametrize(
+    ("kinds", "row"),
+    [
+        # What sets a grammar stands beside its client.
+        (
+            {"stock": [RUN], "patched": [RUN, STRICT]},
+            "| codex | responses | strict tools | 1/1 → 2/2 |",
+        ),
+        # What a proxy changes is a row.
+        (
+            {"patched": [WRONG, LONG], "patched litellm": [WRONG, OTHER_LONG]},
+            "| litellm | 0/2 | codex, responses: a call or a file with other bytes "
+            "(long) |",
+        ),
+    ],
+)
+def test_runs_are_rows(rows: Path, kinds: Any, row: str) -> None:
+    table.write_results("v0.33.0", kinds)
+    assert row in table.table([release.load("v0.33.0")])
 
 
 def test_who_runs_a_cut_call_of_a_tool_that_requires_nothing_is_counted(
@@ -360,13 +381,3 @@ def test_who_runs_a_cut_call_of_a_tool_that_requires_nothing_is_counted(
     table.write_results("v0.33.0", {"stock": [right]}, whole=False)
     text = table.table([release.load("v0.33.0")])
     assert "| all optional, cut by max_tokens, not streamed | 0/1 → 1/1 → 0/1 |" in text
-
-
-def test_what_a_proxy_changes_is_a_row(rows: Path) -> None:
-    other = {**WRONG, "scenario": "long", "verdict": "bytes"}
-    right = {**RUN, "scenario": "long"}
-    kinds = {"patched": [WRONG, right], "patched litellm": [WRONG, other]}
-    table.write_results("v0.33.0", kinds)
-    text = table.table([release.load("v0.33.0")])
-    changed = "codex, responses: a call or a file with other bytes (long)"
-    assert f"| litellm | 0/2 | {changed} |" in text

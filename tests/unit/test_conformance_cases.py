@@ -5,7 +5,6 @@ import json
 import os
 import re
 import shlex
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from pydantic import ValidationError
 
 from conformance import case as cases
 from conformance import schedule
+from conftest import ran
 from patchset import paths
 from patchset.errors import PatchsetError
 
@@ -171,12 +171,7 @@ def test_a_failed_case_of_a_file_is_repeated_by_its_line(tmp_path: Path) -> None
 
 def run(command: list[str], environment: dict[str, str]) -> str:
     """Return what a command prints that is run in the project's root."""
-    root = paths.project_root()
-    told = subprocess.run(
-        command, cwd=root, env=environment, capture_output=True, text=True
-    )
-    assert told.returncode == 1, told.stderr
-    return told.stdout
+    return ran(command, 1, cwd=paths.project_root(), env=environment).stdout
 
 
 def test_a_file_with_a_wrong_case_is_refused_in_words(tmp_path: Path) -> None:

@@ -6,8 +6,7 @@ import pytest
 from conformance import check, corpora
 from conformance.__main__ import READER
 from conformance.case import Call, Case
-from conformance.corpora import CORPORA, fragments, ordinary, sloppy
-from conformance.corpora import spelling as spellings
+from conformance.corpora import CORPORA, fragments, ordinary, sloppy, spelling
 from conformance.corpora.case import make
 from conformance.corpora.reader import Reader, alone
 from conformance.reading import ReadCall, Reading
@@ -42,7 +41,7 @@ def test_the_corpora_have_the_sizes_that_their_figures_are_quoted_with() -> None
         fragments.fragments(fragments.SECOND, 8),
         sloppy.omitted(),
         sloppy.stutter(),
-        sloppy.spelled(spellings.CANONICAL),
+        sloppy.spelled(spelling.CANONICAL),
     )
     assert [len(list(one)) for one in corpora] == [528, 117, 148, 50, 48, 28]
 
@@ -118,7 +117,7 @@ def test_an_output_that_is_cut_anywhere(
 
 
 def test_a_reader_alone_is_read_as_a_client_would() -> None:
-    text = spellings.CANONICAL.write(READ)
+    text = spelling.CANONICAL.write(READ)
     case = make("", f"Hi.\n{text}", (READ,), content="Hi.\n")
     reader = Reader(paths.patches_dir() / READER)
     read, order = reader.read(case, [case.output])

@@ -9,7 +9,6 @@ import pytest
 
 from conformance import adapters, report
 from conformance import case as cases
-from conformance.adapters import TreeAdapter
 from conformance.host.__main__ import knows
 from conformance.host.engine import Script, end_text
 from conformance.tokens import EOS
@@ -35,7 +34,7 @@ def tree(tmp_path: Path) -> Path:
     return lay(tmp_path, {"vllm/__init__.py": ""})
 
 
-class Stub(TreeAdapter):
+class Stub(adapters.TreeAdapter):
     """The adapter with another program in the place of the host."""
 
     host_tree: Path | None = None

@@ -11,7 +11,6 @@ import signal
 import subprocess
 import sys
 import venv
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -26,8 +25,13 @@ from conftest import (
     diff_line,
     git,
     lay,
-    make_sdist,
-    release_toml,
+    mount,
+    new_project,
+    program,
+    ran,
+    replaced,
+    resize,
+    umount,
 )
 
 STOCK = {
@@ -58,20 +62,13 @@ sort tail
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Export a series that changes, adds and deletes files."""
-    root = tmp_path_factory.mktemp("exported")
-    project = Project(root / "checkout", root)
-    sdist = make_sdist(root, {**STOCK, "tests/test_parser.py": PARSER})
-    pin = {"release.toml": release_toml(sdist), "series": ""}
-    lay(project.folder, pin)
-    lay(project.root, {"noxfile.py": "", "tests/patches/test_one.py": ""})
-    changed = (*CHANGED, "tests/test_parser.py")
-    diffs = [diff_line(5, "five", path) for path in changed] + [DELETED]
+    test = "tests/test_parser.py"
+    diffs = [diff_line(5, "five", path) for path in (*CHANGED, test)] + [DELETED]
     diffs += [NEW_FILE.replace("vllm/reader.py", path) for path in NEW]
-    project.add_patch("first", "".join(diffs))
     with pytest.MonkeyPatch.context() as environment:
-        environment.setenv("PATCHSET_ROOT", str(project.root))
-        environment.setenv("PATCHSET_DOWNLOADS", str(root))
-        environment.delenv("PATCHSET_BUILD_DIR", raising=False)
+        folder = tmp_path_factory.mktemp("exported")
+        project = new_project(folder, {**STOCK, test: PARSER}, environment)
+        project.add_patch("first", "".join(diffs))
         project.run("refresh")
         return Path(project.run("export").stdout.strip())
 
@@ -102,15 +99,24 @@ def site(tmp_path: Path) -> Path:
 SH = shutil.which("dash") or "/bin/sh"
 
 
+def command(exported: Path, action: str, site: object) -> list[str]:
+    return [SH, str(exported / "patch-vllm.sh"), action, str(site)]
+
+
 def run(
-    exported: Path, action: str, *arguments: object, before: tuple[str, ...] = ()
+    exported: Path, action: str, site: object, *, before: tuple[str, ...] = ()
 ) -> tuple[int, str]:
     """Run the program; its exit status and its one sentence."""
-    argv = [*before, SH, str(exported / "patch-vllm.sh"), action, *map(str, arguments)]
+    argv = [*before, *command(exported, action, site)]
     done = subprocess.run(argv, capture_output=True, text=True)
     said = done.stdout + done.stderr
     assert said.count("\n") == 1, said
     return done.returncode, said
+
+
+def refuses(exported: Path, action: str, site: Path, words: str, status: int) -> None:
+    ended, said = run(exported, action, site)
+    assert ended == status and words in said
 
 
 def tree(site: Path) -> dict[str, str]:
@@ -138,28 +144,6 @@ def series_of(files: dict[str, str]) -> dict[str, str]:
         for path, text in files.items()
         if STOCK.get(path) != PATCHED.get(path)
     }
-
-
-def umount(place: Path) -> None:
-    subprocess.run(["/bin/umount", "--lazy", str(place)], check=True)
-
-
-def mount(place: Path, *options: str) -> None:
-    argv = ["/bin/mount", *options, str(place)]
-    try:
-        subprocess.run(argv, capture_output=True, check=True)
-    except (OSError, subprocess.CalledProcessError):
-        pytest.skip("mounting takes root, and the program")
-
-
-@pytest.fixture
-def disk(tmp_path: Path) -> Iterator[Path]:
-    """Make a disk of its own, large until it is mounted again."""
-    place = tmp_path / "disk"
-    place.mkdir()
-    mount(place, "-t", "tmpfs", "-o", "size=64m", "tmpfs")
-    yield place
-    umount(place)
 
 
 #: For each state: what apply, undo and state answer, the exit status and words of the
@@ -203,40 +187,35 @@ STATES: dict[str, Answers] = {
     "a patched wheel": ((0, "already"), (1, "wheel is installed"), (0, "patched: ")),
     "no vLLM": ((2, "there is no vLLM"), (2, "no vLLM"), (2, "no vLLM")),
 }
+VERSION = STOCK["vllm/_version.py"]
+#: The files that bring a stock vLLM into a state.
+LAID = {
+    "patched": PATCHED,
+    "a patched wheel": PATCHED | {"vllm-1.2.0+mtp.1.dist-info/patchset.json": "{}"},
+    "half applied": {path: PATCHED[path] for path in (*NEW, CHANGED[0])},
+    "half undone": {path: PATCHED[path] for path in CHANGED},
+    "left by it": {path: PATCHED[path] for path in NEW},
+    "left by another revision": {path: REVISED[path] for path in NEW},
+    "another revision": REVISED,
+    "another release": {
+        "vllm/_version.py": VERSION.replace("1.2.0", "1.3.0"),
+        "vllm/parser.py": "parser of 1.3.0\n",
+    },
+    "changed by hand": {"vllm/parser.py": PARSER + "more\n"},
+    "a development version": {
+        "vllm/_version.py": VERSION.replace("1.2.0", "1.2.1.dev3+g0123")
+    },
+}
 #: Runs a program as root without root's right to write everywhere.
 UNPRIVILEGED = ("/usr/bin/setpriv", "--bounding-set=-dac_override")
 
 
 def make(state: str, site: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, ...]:
     """Bring a stock vLLM into a state; what the program is run by."""
-    files: dict[str, str] = {}
+    lay(site, LAID.get(state, {}))
     match state:
         case "patched" | "a patched wheel":
-            files = PATCHED
-        case "half applied":
-            files = {path: PATCHED[path] for path in (*NEW, CHANGED[0])}
-        case "half undone":
-            files = {path: PATCHED[path] for path in CHANGED}
-        case "left by it":
-            files = {path: PATCHED[path] for path in NEW}
-        case "left by another revision":
-            files = {path: REVISED[path] for path in NEW}
-        case "another revision":
-            files = REVISED
-        case "another release":
-            version = STOCK["vllm/_version.py"].replace("1.2.0", "1.3.0")
-            files = {"vllm/_version.py": version, "vllm/parser.py": "parser of 1.3.0\n"}
-        case "changed by hand":
-            files = {"vllm/parser.py": PARSER + "more\n"}
-        case "a development version":
-            version = STOCK["vllm/_version.py"].replace("1.2.0", "1.2.1.dev3+g0123")
-            files = {"vllm/_version.py": version}
-    lay(site, files)
-    if files == PATCHED:
-        (site / "vllm/serve/gone.py").unlink()
-    match state:
-        case "a patched wheel":
-            lay(site, {"vllm-1.2.0+mtp.1.dist-info/patchset.json": "{}"})
+            (site / "vllm/serve/gone.py").unlink()
         case "a file missing":
             (site / "vllm/parser.py").unlink()
         case "symbolic links" | "hard links":
@@ -260,13 +239,16 @@ def make(state: str, site: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, 
             git = shutil.which("git", path=os.defpath) or pytest.skip(f"{APT}git")
             subprocess.run([git, "init", "-q", str(site.parent)], check=True)
             if state == "odd settings":
-                monkeypatch.setenv("HOME", str(site.parent))
                 text = "[core]\nautocrlf = true\n[apply]\nignoreWhitespace = change\n"
                 lay(site.parent, {".gitconfig": text})
-                monkeypatch.setenv("GIT_DIR", str(site.parent / ".git"))
-                monkeypatch.setenv("POSIXLY_CORRECT", "1")
-                monkeypatch.setenv("TMPDIR", "/nowhere")
-                monkeypatch.setenv("CDPATH", "/")
+                for name, value in {
+                    "HOME": str(site.parent),
+                    "GIT_DIR": str(site.parent / ".git"),
+                    "POSIXLY_CORRECT": "1",
+                    "TMPDIR": "/nowhere",
+                    "CDPATH": "/",
+                }.items():
+                    monkeypatch.setenv(name, value)
         case "no vLLM":
             shutil.rmtree(site / "vllm")
     return ()
@@ -333,9 +315,11 @@ def test_it_is_stopped_at_each_of_its_steps(
         lay(site, start)
         count.write_text("")
         at.write_text("\n" * point)
-        argv = [SH, str(exported / "patch-vllm.sh"), action, str(site)]
         done = subprocess.run(
-            argv, capture_output=True, text=True, start_new_session=True
+            command(exported, action, site),
+            capture_output=True,
+            text=True,
+            start_new_session=True,
         )
         return done.returncode, done.stderr
 
@@ -363,13 +347,12 @@ def test_a_full_disk_changes_nothing(
     seen = set()
     for pages in range(0, 80, 3):
         site = lay(disk / str(pages), start)
-        size = shutil.disk_usage(disk).used + pages * 4096
-        mount(disk, "-o", f"remount,size={size}")
+        resize(disk, shutil.disk_usage(disk).used + pages * 4096)
         status, said = run(exported, action, site)
         assert tree(site) == (start if status else goal), said
         assert not status or "No space left" in said, said
         seen.add(status)
-        mount(disk, "-o", "remount,size=64m")
+        resize(disk, 64 << 20)
         shutil.rmtree(site)
     assert seen == {0, 1}
 
@@ -378,12 +361,12 @@ def test_two_runs_at_once(exported: Path, site: Path, stand_in: StandIn) -> None
     fifo, mv = site.with_name("fifo"), f'exec {shutil.which("mv")} "$@"'
     os.mkfifo(fifo)
     stand_in("mv", f"read -r line <{fifo}\n{mv}")
-    argv = [SH, str(exported / "patch-vllm.sh"), "apply", str(site)]
+    argv = command(exported, "apply", site)
     with subprocess.Popen(argv, stdout=subprocess.PIPE) as first:
         with fifo.open("w"):  # the first waits at its first file
+            words = f"process {first.pid} is at work"
             for action in ("apply", "undo"):
-                status, said = run(exported, action, site)
-                assert status == 1 and f"process {first.pid} is at work" in said
+                refuses(exported, action, site, words, 1)
             stand_in("mv", mv)
         assert first.wait() == 0
     assert tree(site) == PATCHED
@@ -396,8 +379,7 @@ def test_a_run_in_another_container(
     handle = os.open(site / "vllm", os.O_RDONLY)
     fcntl.flock(handle, fcntl.LOCK_EX)
     for action in ("apply", "undo"):
-        status, said = run(exported, action, site)
-        assert status == 1 and "another run is at work" in said
+        refuses(exported, action, site, "another run is at work", 1)
     assert tree(site) == STOCK
     os.close(handle)
     # One was killed; its number has a process that runs the program, or will.
@@ -408,8 +390,7 @@ def test_a_run_in_another_container(
         assert tree(site) == STOCK
         other.communicate()
     stand_in("mv", f'{shutil.which("mv")} "$@"\nrm -r vllm/.patch-vllm-*')
-    status, said = run(exported, "apply", site)
-    assert status == 1 and "run it again" in said
+    refuses(exported, "apply", site, "run it again", 1)
     assert all((site / path).exists() for path in CHANGED)
 
 
@@ -421,8 +402,7 @@ def test_nobody_reads_what_it_says(
     lay(site, also)
     reading, writing = os.pipe()
     os.close(reading)
-    argv = [SH, str(exported / "patch-vllm.sh"), "apply", str(site)]
-    subprocess.run(argv, stdout=writing, stderr=writing)
+    subprocess.run(command(exported, "apply", site), stdout=writing, stderr=writing)
     os.close(writing)
     assert tree(site) == (STOCK | also if also else PATCHED)
 
@@ -432,7 +412,8 @@ def test_modes_and_bytecode(exported: Path, site: Path) -> None:
     lay(cached, {"parser.cpython-312.pyc": "old", "other.cpython-312.pyc": "other"})
     parser.chmod(0o664)
     (site / "vllm/serve/api.py").chmod(0o775)
-    assert run(exported, "apply", site, before=("/bin/sh", "-c", 'umask 77; "$@"', "-"))
+    narrow = ("/bin/sh", "-c", 'umask 77; "$@"', "-")
+    assert run(exported, "apply", site, before=narrow)[0] == 0
     changed = (*CHANGED, *NEW, "vllm/fresh")
     modes = [(site / file).stat().st_mode & 0o777 for file in changed]
     assert modes == [0o664, 0o775, 0o644, 0o644, 0o755]
@@ -448,19 +429,16 @@ def test_what_it_cannot_do_is_said(
     whole = patch.read_text()
     for damaged in (whole[:-90], whole.replace("+five", "+six"), ""):
         patch.write_text(damaged)
-        status, said = run(alone, "apply", site)
-        assert status == 1 and "nothing is changed" in said and tree(site) == found
+        refuses(alone, "apply", site, "nothing is changed", 1)
+        assert tree(site) == found
     second = shutil.copy(patch, alone / "vllm-1.2.0-mtp.2.patch")
-    status, said = run(alone, "apply", site)
-    assert status == 2 and "2 patches lie beside it" in said
+    refuses(alone, "apply", site, "2 patches lie beside it", 2)
     for file in (patch, Path(second)):
         file.unlink()
-    status, said = run(alone, "apply", site)
-    assert status == 2 and "copy the whole folder" in said
+    refuses(alone, "apply", site, "copy the whole folder", 2)
     for tool in ("awk", "grep", "sha256sum"):
         (tools / tool).rename(tools / "away")
-        status, said = run(exported, "apply", site)
-        assert status == 1 and f"because {tool} is missing" in said
+        refuses(exported, "apply", site, f"because {tool} is missing", 1)
         (tools / "away").rename(tools / tool)
     for tool in ("patch", "git"):
         (tools / tool).unlink(missing_ok=True)
@@ -476,8 +454,7 @@ def test_what_it_cannot_do_is_said(
 def test_a_patch_that_is_busyboxs(exported: Path, tools: Path, site: Path) -> None:
     """It takes no option of GNU's."""
     (tools / "patch").unlink(missing_ok=True)
-    (tools / "patch").write_text("#!/bin/sh\nexit 1\n")
-    (tools / "patch").chmod(0o755)
+    program(tools / "patch", "exit 1")
     status, said = run(exported, "apply", site)
     words = "patched: " if (tools / "git").exists() else "neither GNU patch nor git"
     assert words in said and status == words.startswith("neither")
@@ -539,17 +516,16 @@ def test_the_dockerfile_needs_no_network(
     line = line.replace("\\\n", "").replace("sh /opt/mtp", f"{SH} {exported}")
     monkeypatch.setenv("PYTHONPATH", str(site))
     for _ in range(2):
-        done = subprocess.run([SH, "-c", line], capture_output=True, text=True)
-        assert (done.returncode, done.stderr) == (0, ""), done
+        assert ran([SH, "-c", line]).stderr == ""
         assert tree(site) == PATCHED
     shutil.rmtree(site)
     lay(site, STOCK)
     for tool in ("patch", "git"):
         (tools / tool).unlink(missing_ok=True)
-    done = subprocess.run([SH, "-c", line], capture_output=True, text=True)
-    assert done.returncode == 1 and "apt-get" in done.stderr and tree(site) == STOCK
+    assert "apt-get" in ran([SH, "-c", line], 1).stderr and tree(site) == STOCK
 
 
+@pytest.mark.usefixtures("narrow_umask")
 def test_a_folder_for_each_release(packaged: Project) -> None:
     packaged.pin_next(PARSER, paths=("vllm/parser.py", "tests/test_parser.py"))
     exported = [
@@ -557,15 +533,10 @@ def test_a_folder_for_each_release(packaged: Project) -> None:
         for release in ("v1.2.0", "v1.3.0", "v1.2.0")
     ]
     assert [folder.name for folder in exported] == ["v1.2.0", "v1.3.0", "v1.2.0"]
-    toml = packaged.folder / "release.toml"
-    toml.write_text(toml.read_text().replace("revision = 1", "revision = 2"))
-    before = os.umask(0o077)
+    replaced(packaged.pin, "revision = 1", "revision = 2")
     packaged.run("export", "v1.2.0")
-    os.umask(before)
-    assert {file.stat().st_mode & 0o077 for file in exported[0].iterdir()} == {
-        0o55,
-        0o44,
-    }
+    modes = {file.stat().st_mode & 0o077 for file in exported[0].iterdir()}
+    assert modes == {0o55, 0o44}
     assert sorted(file.name for file in exported[0].iterdir()) == [
         "Dockerfile",
         "patch-vllm.sh",
@@ -579,8 +550,7 @@ def test_git_takes_the_mails(own: Project, tmp_path: Path) -> None:
     mails = own.run("export", "--mails", str(tmp_path / "mails")).stdout.split()
     assert [Path(mail).name[:4] for mail in mails] == ["0001", "0002", "0003"]
     own.run("apply")
-    stock = own.patched.with_name("stock")
-    git(tmp_path, "clone", "--quiet", str(stock), "clone")
+    git(tmp_path, "clone", "--quiet", str(own.patched.with_name("stock")), "clone")
     git(tmp_path / "clone", "am", "--quiet", *mails)
     text = (tmp_path / "clone/pkg/parser.py").read_text()
     assert text == (own.patched / "pkg/parser.py").read_text()

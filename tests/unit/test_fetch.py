@@ -4,7 +4,6 @@
 import base64
 import errno
 import hashlib
-import itertools
 import json
 import os
 import random
@@ -15,12 +14,22 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from uv import find_uv_bin
 
-from conftest import lay, tar
-from package_index import Answer, PackageIndex, begin, configured, reply, server
+from conftest import lay, program, tar
+from package_index import (
+    JSON_PAGE,
+    Answer,
+    PackageIndex,
+    begin,
+    configured,
+    reply,
+    server,
+)
 from patchset import console, files
 from patchset.errors import NoSpaceError, NotFoundError, PatchsetError, UnavailableError
 from patchset.inputs import fetch, lock, pin, unpack
@@ -134,12 +143,9 @@ def test_what_is_not_the_pinned_file_is_refused_and_not_kept(
 def test_nothing_is_left_of_an_interrupted_download(
     index: PackageIndex, downloads: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupted(text: str) -> None:
-        raise KeyboardInterrupt
-
     index.cut = [1000]
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-        patched.setattr(console, "note", interrupted)
+        patched.setattr(console, "note", Mock(side_effect=KeyboardInterrupt))
         fetch.artifact(PINNED)
     assert [file.suffix for file in downloads.iterdir()] == [".lock"]
     (downloads / f".tmp-killed-{NAME}").mkdir()
@@ -229,6 +235,7 @@ def test_a_cut_connection_is_resumed_where_it_was_cut(
 def test_settings_of_pip_count_in_its_own_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    read = pip_settings.__wrapped__  # each time anew
     config = tmp_path / "pip.conf"
     config.write_text(
         "[global]\ntimeout = 7\nno-index = false\n"
@@ -238,26 +245,21 @@ def test_settings_of_pip_count_in_its_own_order(
         monkeypatch.delenv(name)
     monkeypatch.setenv("PIP_CONFIG_FILE", str(config))
     monkeypatch.setenv("PIP_DEFAULT_TIMEOUT", "180")
-    pip_settings.cache_clear()
     monkeypatch.setenv("PIP_QUIET", "1")
-    assert pip_settings().timeout == 180
-    assert pip_settings().index_urls[0] == "https://a.example/index"
+    assert read().timeout == 180
+    assert read().index_urls[0] == "https://a.example/index"
     monkeypatch.setenv("PIP_DEFAULT_TIMEOUT", "1e400")
-    pip_settings.cache_clear()
-    assert pip_settings().timeout == 3600
+    assert read().timeout == 3600
     monkeypatch.delenv("PIP_DEFAULT_TIMEOUT")
     for broken in ("[global]\ntimeout = soon\n", "[global\n"):
         config.write_text(broken)
-        pip_settings.cache_clear()
         with pytest.raises(PatchsetError, match="pip does not show its configuration"):
-            pip_settings()
+            read()
     config.unlink()
     os.mkfifo(config)
     monkeypatch.setattr(pages, "PIP_TIME", 3)
-    pip_settings.cache_clear()
     with pytest.raises(PatchsetError, match="timed out after 3 seconds"):
-        pip_settings()
-    pip_settings.cache_clear()
+        read()
 
 
 @pytest.mark.parametrize(
@@ -291,27 +293,23 @@ def test_a_run_does_not_wait_for_itself(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
+NO_SPACE = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
 def test_a_disk_that_is_full_while_a_folder_is_copied_is_said_like_any_other(
     tmp_path: Path,
 ) -> None:
-    source = tmp_path / "source"
-    source.mkdir()
-    (source / "series").write_text("")
-
-    def no_space(*_: object) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
+    source = lay(tmp_path / "source", {"series": ""})
     with (
         pytest.raises(NoSpaceError, match="the disk is full"),
         files.atomic_folder(tmp_path / "new") as temp,
     ):
-        shutil.copytree(source, temp / "all", copy_function=no_space)
+        shutil.copytree(source, temp / "all", copy_function=Mock(side_effect=NO_SPACE))
     assert [file.name for file in tmp_path.iterdir()] == ["source"]
 
 
 @pytest.fixture
 def target(tmp_path: Path) -> Path:
-    """Make the folder that an archive is unpacked into."""
     (tmp_path / "target").mkdir()
     return tmp_path / "target"
 
@@ -393,14 +391,24 @@ def test_odd_times_in_an_archive_are_no_times(target: Path, time_: str) -> None:
     assert (target / "PKG-INFO").read_text() == members["top/PKG-INFO"]
 
 
-@pytest.mark.parametrize("map_", ["x", "9" * 5000])
-def test_a_broken_sparse_map_is_said_with_the_archives_name(
-    target: Path, map_: str
-) -> None:
+def sparse(map_: str) -> bytes:
     headers = {"GNU.sparse.map": map_, "GNU.sparse.size": "10"}
-    file = target.with_name("sparse.tar")
-    file.write_bytes(tar({"top/file": b""}, tarfile.TarInfo("top/other"), **headers))
-    with pytest.raises(PatchsetError, match=file.name):
+    return tar({"top/file": b""}, tarfile.TarInfo("top/other"), **headers)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (sparse("x"), "broken.tar"),
+        (sparse("9" * 5000), "broken.tar"),
+        (tar({f"pkg/{'d/' * 1500}x": ""}), "nested folders"),
+    ],
+    ids=["no map", "a large number", "very many nested folders"],
+)
+def test_a_broken_archive_is_said(target: Path, content: bytes, said: str) -> None:
+    file = target.with_name("broken.tar")
+    file.write_bytes(content)
+    with pytest.raises(PatchsetError, match=said):
         unpack.sdist(file, target)
 
 
@@ -413,7 +421,7 @@ def test_a_fifo_is_no_archive(target: Path) -> None:
 SHA = "0" * 64
 
 
-def ask(page: object, kind: str = "application/vnd.pypi.simple.v1+json") -> list[Link]:
+def ask(page: object, kind: str = JSON_PAGE) -> list[Link]:
     body = page if isinstance(page, bytes) else json.dumps(page).encode()
     with server(lambda handler: reply(handler, body, kind)) as where:
         links = Index(Settings((f"http://{where}/index",))).files("pkg")
@@ -475,13 +483,12 @@ def test_credentials_go_to_their_own_host_and_are_not_told(
     (tmp_path / ".netrc").chmod(0o600)
     monkeypatch.setenv("HOME", str(tmp_path))
     page = {"files": [{"filename": NAME, "url": f"/{NAME}", "hashes": {}}]}
-    kind = "application/vnd.pypi.simple.v1+json"
     authorized: list[str | None] = []
 
     def answer(handler: BaseHTTPRequestHandler) -> None:
         authorized.append(handler.headers["Authorization"])
         status = 200 if handler.path == "/index/pkg/" else 403
-        reply(handler, json.dumps(page).encode(), kind, status)
+        reply(handler, json.dumps(page).encode(), JSON_PAGE, status)
 
     for given, sent in (("me:hunter2@", b"me:hunter2"), ("", b"net:rc")):
         authorized.clear()
@@ -558,12 +565,9 @@ def test_uv_is_given_the_index_and_its_credentials_as_variables(
         asked.append(handler.headers["Authorization"])
         handler.send_error(403)
 
-    program = tmp_path / "uv"
-    program.write_text(
-        f'#!/bin/sh\necho "$@" >> {tmp_path}/arguments\nexec {find_uv_bin()} "$@"\n'
-    )
-    program.chmod(0o755)
-    monkeypatch.setattr(lock, "find_uv_bin", lambda: str(program))
+    script = f'echo "$@" >> {tmp_path}/arguments\nexec {find_uv_bin()} "$@"'
+    uv = program(tmp_path / "uv", script)
+    monkeypatch.setattr(lock, "find_uv_bin", lambda: str(uv))
     with server(refuse) as where:
         monkeypatch.setattr(
             pages, "pip_settings", lambda: settings(f"http://me:hunter2@{where}/index")
@@ -574,13 +578,6 @@ def test_uv_is_given_the_index_and_its_credentials_as_variables(
     assert "hunter2" not in str(caught.value) + (tmp_path / "arguments").read_text()
 
 
-def test_an_archive_of_very_many_nested_folders(target: Path) -> None:
-    archive = target.parent / "deep.tar"
-    archive.write_bytes(tar({f"pkg/{'d/' * 1500}x": ""}))
-    with pytest.raises(PatchsetError, match="nested folders"):
-        unpack.sdist(archive, target)
-
-
 def test_a_link_in_place_of_a_lock_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / ".x.lock").symlink_to(tmp_path / "planted")
     with pytest.raises(OSError), files.lock(tmp_path / "x"):
@@ -588,18 +585,16 @@ def test_a_link_in_place_of_a_lock_is_not_followed(tmp_path: Path) -> None:
     assert not (tmp_path / "planted").exists()
 
 
+@pytest.mark.parametrize(
+    ("module", "name", "ends"),
+    [(os, "fsync", [None, NO_SPACE]), (Path, "write_text", NO_SPACE)],
+)
 def test_files_that_belong_together_are_replaced_when_all_are_on_the_disk(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: Any, name: str, ends: Any
 ) -> None:
     one, two = lay(tmp_path, {"one": "1", "two": "2"}) / "one", tmp_path / "two"
-    calls = itertools.count()
-
-    def full(handle: int) -> None:
-        if next(calls):
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(NoSpaceError):
+    monkeypatch.setattr(module, name, Mock(side_effect=ends))
+    with pytest.raises(NoSpaceError, match="the disk is full"):
         files.write_all({one: "a", two: "b"})
     assert (one.read_text(), two.read_text()) == ("1", "2")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["one", "two"]

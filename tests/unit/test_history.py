@@ -82,14 +82,10 @@ def test_a_difference_is_named_by_where_it_begins(shown: str, is_shown: str) -> 
     assert what(PROMPT, PROMPT + SAID + VALUE, shown) == is_shown
 
 
-def test_the_table_has_templates_and_causes(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr(results, "file", lambda *words: tmp_path.joinpath(*words))
+def test_the_table_has_templates_and_causes(rows: Path) -> None:
     session = {"prompts": 1000, "lost": {str(block): [10, 20] for block in BLOCKS}}
     cell = {"replies": 9, "causes": {"server: text": 2}, "session": session}
     figures = {f"Qwen/{surface}": dict.fromkeys(CLIENTS, cell) for surface in SURFACES}
-    (tmp_path / LANE).mkdir()
     for kind in results.KINDS:
         results.keep(LANE, SUITE_VERSION, "v0.33.0", kind, {"replies": figures})
     text = table.table([release.load("v0.33.0")])

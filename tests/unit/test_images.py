@@ -14,7 +14,6 @@ import subprocess
 import sys
 import tarfile
 import urllib.request
-import uuid
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +21,13 @@ import pytest
 from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 
-import registry
 from conftest import (
     APT,
     SITE,
     Project,
     StandIn,
     lay,
+    ran,
     replaced,
     running,
     site_files,
@@ -40,12 +39,7 @@ from patchset.errors import MissingToolError, NoSpaceError, PatchsetError, Usage
 from patchset.image import buildah, debian, labels, layout, sbom, skopeo
 from patchset.inputs.lock import Locked
 from patchset.release import Artifact, load
-from registry import pulled, push, raw
-
-
-@pytest.fixture
-def goal(host: str, own_logins: None) -> str:
-    return f"{host}/team/{uuid.uuid4().hex[:12]}"
+from registry import pulled, push, raw, registry
 
 
 def said(run: subprocess.CompletedProcess[str]) -> dict[str, str]:
@@ -67,24 +61,26 @@ def look(reference: str) -> layout.Image:
 
 
 @pytest.fixture
-def published(released: Project, base: str, goal: str) -> str:
+def built(released: Project, base: str) -> dict[str, str]:
+    return build(released, base)
+
+
+@pytest.fixture
+def published(released: Project, built: dict[str, str], goal: str) -> str:
     """Make an image that was built and published; its digest."""
-    build(released, base)
     return said(released.run("publish", goal))["digest"].rpartition("@")[2]
 
 
 def first_patch_alone(project: Project) -> None:
-    """Make another series."""
     series = project.series
     series.write_text(series.read_text().splitlines()[0] + "\n")
     project.run("refresh")
 
 
 def test_one_layer_of_what_differs(
-    released: Project, base: str, goal: str, tmp_path: Path
+    released: Project, base: str, built: dict[str, str], goal: str, tmp_path: Path
 ) -> None:
     """Pulled and unpacked by other programs, the image is the base with the patches."""
-    made = build(released, base)
     done = said(released.run("publish", goal))["digest"]
     root = pulled(f"{goal}:v1.2.0-mtp.1", tmp_path)
     site = root / SITE
@@ -103,7 +99,7 @@ def test_one_layer_of_what_differs(
     parts = look(f"{goal}:latest").parts
     assert [part.arch for part in parts] == ["x86_64", "aarch64"]
     # What was built here is in it as it was built.
-    assert made["digest"] in [part.digest for part in parts]
+    assert built["digest"] in [part.digest for part in parts]
     named = f"{base}@{digest(base)}"
     assert {part.labels[labels.BASE_NAME] for part in parts} == {named}
     for part in parts:
@@ -113,41 +109,45 @@ def test_one_layer_of_what_differs(
 
 
 def test_another_folder_and_clock_make_the_same_digest(
-    released: Project, base: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    released: Project,
+    base: str,
+    built: dict[str, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    first = build(released, base)
     other = tmp_path / "elsewhere"
     shutil.copytree(released.root, other / "checkout")
     monkeypatch.setenv("PATCHSET_ROOT", str(other / "checkout"))
     monkeypatch.setenv("PATCHSET_BUILD_DIR", str(other / "build"))
     monkeypatch.setenv("TZ", "Asia/Tokyo")
     second = build(Project(other / "checkout", released.downloads), base)
-    assert first["digest"] == second["digest"] and first["layer"] == second["layer"]
-    bills = [(Path(made["image"]) / sbom.FILE).read_bytes() for made in (first, second)]
+    assert built["digest"] == second["digest"] and built["layer"] == second["layer"]
+    bills = [(Path(made["image"]) / sbom.FILE).read_bytes() for made in (built, second)]
     assert bills[0] == bills[1]
 
 
 def test_publishing_twice_never_moves_the_fixed_tag(
-    released: Project, base: str, goal: str
+    released: Project, base: str, built: dict[str, str], goal: str
 ) -> None:
-    build(released, base)
     first = said(released.run("publish", goal))
     assert said(released.run("publish", goal)) == first
     other = f"{goal}-base:v1"
     push(other, [tar(site_files()), tar({"etc/x": b""})], folder=released.root)
     build(released, other)
-    refused = released.run("publish", goal, status=1).stderr
-    assert "never moves" in refused and "v1.2.0-mtp.1" in refused
+    released.run("publish", goal, status=1, err=("never moves", "v1.2.0-mtp.1"))
     assert f"{goal}@{digest(f'{goal}:latest')}" == first["digest"]
-    toml = released.folder / "release.toml"
-    replaced(toml, "revision = 1", "revision = 10")
+    replaced(released.pin, "revision = 1", "revision = 10")
     build(released, base)
     newer = said(released.run("publish", goal))
-    replaced(toml, "revision = 10", "revision = 9")
+    replaced(released.pin, "revision = 10", "revision = 9")
     build(released, base)
-    done = released.run("publish", goal)
-    assert "is not moved: 1.2.0+mtp.10 is newer than 1.2.0+mtp.9" in done.stderr
-    assert f"{goal}:v1.2.0-mtp.9" in done.stdout and "latest" not in done.stdout
+    done = released.run(
+        "publish",
+        goal,
+        out=(f"{goal}:v1.2.0-mtp.9",),
+        err=("is not moved: 1.2.0+mtp.10 is newer than 1.2.0+mtp.9",),
+    )
+    assert "latest" not in done.stdout
     assert f"{goal}@{digest(f'{goal}:latest')}" == newer["digest"]
 
 
@@ -155,12 +155,15 @@ def test_the_image_is_built_again_from_its_labels(
     released: Project, published: str, goal: str
 ) -> None:
     shutil.rmtree(released.root / "build")
-    again = said(released.run("reproduce", f"{goal}:latest"))
-    assert again["same"] == published
+    assert said(released.run("reproduce", f"{goal}:latest"))["same"] == published
     # Another series: said before anything is built.
     first_patch_alone(released)
-    found = released.run("reproduce", f"{goal}:latest", status=1).stdout
-    assert "DIFFERS" in found and "series-sha256" in found and "not built" in found
+    released.run(
+        "reproduce",
+        f"{goal}:latest",
+        status=1,
+        out=("DIFFERS", "series-sha256", "not built"),
+    )
 
 
 def test_an_image_that_another_tool_pushed_is_not_called_different(
@@ -200,8 +203,9 @@ def test_an_index_with_two_manifests_of_one_platform_is_refused(
     size = len(layout.dump(raw(f"{goal}:x")))
     top["manifests"].insert(0, {**top["manifests"][0], "digest": foreign, "size": size})
     put(goal, "forged", layout.dump(top), layout.INDEX)
-    message = released.run("reproduce", f"{goal}:forged", status=1).stderr
-    assert "two manifests for linux/amd64" in message
+    released.run(
+        "reproduce", f"{goal}:forged", status=1, err=("two manifests for linux/amd64",)
+    )
 
 
 def test_forged_images_are_not_reproduced(
@@ -211,8 +215,12 @@ def test_forged_images_are_not_reproduced(
     genuine = look(f"{goal}:latest").parts[0].labels
     evil = tar({"evil": b""})
     push(forged, [evil], archs=["x86_64"], labels=genuine, folder=tmp_path)
-    found = released.run("reproduce", forged, status=1).stdout
-    assert "DIFFERS  x86_64: layer 1" in found and "x86_64: layer 2" in found
+    released.run(
+        "reproduce",
+        forged,
+        status=1,
+        out=("DIFFERS  x86_64: layer 1", "x86_64: layer 2"),
+    )
     # Labels of somebody else's making end in a message.
     for name, value, status in (
         (labels.RELEASE, "../x", 2),
@@ -240,15 +248,14 @@ def test_bases_that_are_refused(
     assert "no image" in refused("--base", f"{host}/official/nothing:v1", status=1)
     single = f"{goal}-single:v1"
     push(single, [tar(site_files())], archs=["x86_64"], folder=tmp_path)
-    wrong = refused("--base", single, "--target", "cpu", status=1)
-    assert "the base has no" in wrong
+    assert "the base has no" in refused("--base", single, "--target", "cpu", status=1)
     other = f"{goal}-other:v1"
     push(other, [tar(site_files())], archs=["aarch64"], folder=tmp_path)
     assert "not for this machine" in refused("--base", other, status=2)
     assert build(released, single)["layer"].startswith("x86_64")
     released.run("publish", goal)
-    wrong = refused("--base", f"{goal}:latest", status=1)
-    assert "has patches of this project already" in wrong
+    own = refused("--base", f"{goal}:latest", status=1)
+    assert "has patches of this project already" in own
 
 
 def test_every_base_is_looked_into(
@@ -287,7 +294,6 @@ def test_every_base_is_looked_into(
     assert "it is not vLLM 1.2.0" in refused(tar({"etc/passwd": b""}))
     # A layer may hide what it brings again.
     again = {f"{SITE}/vllm/.wh..wh..opq": b"", **site_files()}
-    push(f"{goal}:v1", [lower, tar(again)], folder=tmp_path)
     link.linkname = "lib"
     aside = tar({f"{site}/vllm/unknown.py": b"", "usr/local/lib64/x": b""}, link)
     push(f"{goal}:v1", [lower, tar(again), aside], folder=tmp_path)
@@ -297,11 +303,9 @@ def test_every_base_is_looked_into(
 def test_the_official_image_by_digest_stays_the_same(
     released: Project, base: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pin = released.folder / "release.toml"
-
     def name(reference: str) -> None:
-        text = re.sub('image = ".*"', f'image = "{reference}"', pin.read_text())
-        pin.write_text(text)
+        image = f'image = "{reference}"'
+        released.pin.write_text(re.sub('image = ".*"', image, released.pin.read_text()))
 
     today = digest(base)
     other = f"{base}-other"
@@ -309,8 +313,8 @@ def test_the_official_image_by_digest_stays_the_same(
     name(other)
     assert "it is not vLLM" in released.run("build-image", status=1).stderr
     name(base)
-    run = released.run("build-image", "--base", "official")
-    assert f"{base} is a tag; today it is {today}" in run.stderr
+    tag = f"{base} is a tag; today it is {today}"
+    released.run("build-image", "--base", "official", err=(tag,))
     name(f"{base}@{today}")
     before = build(released, "official")
     push(base, [tar(site_files()), tar({"etc/moved": b""})], folder=tmp_path)
@@ -320,25 +324,27 @@ def test_the_official_image_by_digest_stays_the_same(
 
 
 def test_what_was_not_made_from_this_checkout_is_not_published(
-    released: Project, base: str, goal: str
+    released: Project, built: dict[str, str], goal: str
 ) -> None:
-    made = Path(build(released, base)["image"])
     assert "names a tag" in released.run("publish", f"{goal}:x", status=2).stderr
     series = released.series.read_text()
     first_patch_alone(released)
-    message = released.run("publish", goal, status=1).stderr
-    assert "not made from this checkout" in message
-    assert "build the image again" in message
+    released.run(
+        "publish",
+        goal,
+        status=1,
+        err=("not made from this checkout", "build the image again"),
+    )
     released.series.write_text(series)
     released.run("refresh")
-    for blob in (made / "image/blobs/sha256").iterdir():
+    for blob in Path(built["image"], "image/blobs/sha256").iterdir():
         if b"diff_ids" in blob.read_bytes():
             blob.write_bytes(blob.read_bytes() + b" ")
     assert "digest mismatch" in released.run("publish", goal, status=1).stderr
 
 
-def test_bill_of_materials(released: Project, base: str) -> None:
-    made = Path(build(released, base)["image"])
+def test_bill_of_materials(released: Project, built: dict[str, str]) -> None:
+    made = Path(built["image"])
     bill = (made / sbom.FILE).read_text()
     assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(bill) is None
     document = json.loads(bill)
@@ -361,15 +367,14 @@ def test_bill_of_materials(released: Project, base: str) -> None:
 
 def test_cosign_signs_by_digest_before_anything_has_a_tag(
     released: Project,
-    base: str,
+    built: dict[str, str],
     goal: str,
     tmp_path: Path,
     stand_in: StandIn,
 ) -> None:
     """A program in cosign's place notes its words, and fails at first."""
-    made = build(released, base)
     assert "cosign is not" in released.run("publish", goal, "--sign", status=1).stderr
-    assert digest(f"{goal}@{made['digest']}") is None, "nothing is pushed"
+    assert digest(f"{goal}@{built['digest']}") is None, "nothing is pushed"
     stand_in("cosign", "exit 1")
     released.run("publish", goal, "--sign", status=1)
     assert digest(f"{goal}:v1.2.0") is None
@@ -389,13 +394,16 @@ HTPASSWD = "somebody:$2b$05$Qc00tDknwWtFolyFQDNVueIbhGJEMYniHDLrIaoC5o1NuxwA52yR
 
 
 def test_publishing_needs_the_login_that_skopeo_has(
-    released: Project, base: str, tmp_path: Path
+    released: Project, built: dict[str, str], tmp_path: Path
 ) -> None:
-    build(released, base)
     (tmp_path / "own").mkdir()
-    with registry.registry(tmp_path / "own", HTPASSWD) as own:
-        denied = released.run("publish", f"{own}/team/x", status=1).stderr
-        assert "authentication required" in denied and "skopeo login" in denied
+    with registry(tmp_path / "own", HTPASSWD) as own:
+        released.run(
+            "publish",
+            f"{own}/team/x",
+            status=1,
+            err=("authentication required", "skopeo login"),
+        )
         argv = ["skopeo", "login", "--tls-verify=false", "-u", "somebody"]
         argv += ["--password-stdin", own]
         subprocess.run(argv, input=PASSWORD, text=True, check=True, capture_output=True)
@@ -457,17 +465,19 @@ AMD64 = {"platform": {"os": "linux", "architecture": "amd64"}}
     ],
 )
 def test_malformed_manifests_are_named(change: dict[str, Any]) -> None:
-    settings: dict[str, Any] = {"architecture": "amd64", "os": "linux"}
-    settings |= {"rootfs": {"diff_ids": ["x"]}}
-
     def read(more: dict[str, Any]) -> layout.Image:
+        settings = {
+            "architecture": "amd64",
+            "os": "linux",
+            "rootfs": {"diff_ids": ["x"]},
+        }
         config = layout.dump({**settings, **more.get("of the configuration", {})})
         manifest = {
             "config": layout.descriptor(config, layout.CONFIG),
             "layers": [layout.descriptor(b"", layout.LAYER)],
+            **more,
         }
-        top = layout.dump({**manifest, **more})
-        return layout.read(top, "the image", lambda *_: config)
+        return layout.read(layout.dump(manifest), "the image", lambda *_: config)
 
     assert read({}).parts[0].arch == "x86_64"
     with pytest.raises(PatchsetError, match="the image"):
@@ -482,30 +492,36 @@ def test_malformed_manifests_are_named(change: dict[str, Any]) -> None:
     [("push sha256:", signal.SIGKILL), ("Copying blob", signal.SIGINT)],
 )
 def test_a_push_that_was_killed_ends_right_when_run_again(
-    released: Project, base: str, goal: str, point: str, number: signal.Signals
+    released: Project,
+    built: dict[str, str],
+    goal: str,
+    point: str,
+    number: signal.Signals,
 ) -> None:
-    build(released, base)
     argv = [sys.executable, "-u", "-m", "patchset", "publish", goal]
-    started = subprocess.Popen(
-        argv, cwd=released.root, stderr=subprocess.PIPE, text=True
-    )
-    assert started.stderr is not None
-    assert any(point in line for line in started.stderr), point
-    started.send_signal(number)
-    assert "Traceback" not in started.communicate(timeout=60)[1]
-    assert started.returncode in (130, -9)
+    stop(argv, point, number, cwd=released.root)
     assert until(lambda: not running("oci:image"))
     assert digest(f"{goal}:latest") is None
     done = said(released.run("publish", goal))["digest"]
     assert done == f"{goal}@{digest(f'{goal}:latest')}"
 
 
-DOCKER = paths.project_root() / "docker"
+def stop(argv: list[str], point: str, number: signal.Signals, **options: Any) -> None:
+    """Run a program until it says something, or has begun to sleep."""
+    started = subprocess.Popen(argv, stderr=subprocess.PIPE, text=True, **options)
+    assert started.stderr is not None
+    if point == SLEEP:
+        assert until(lambda: running(SLEEP))
+    else:
+        assert any(point in line for line in started.stderr), point
+    started.send_signal(number)
+    assert "Traceback" not in started.communicate(timeout=90)[1]
+    assert started.returncode in (130, -9)
 
 
 def instructions() -> list[str]:
     """Return instructions with their continued lines joined, without comments."""
-    lines = (DOCKER / "Dockerfile").read_text().splitlines()
+    lines = (paths.project_root() / "docker/Dockerfile").read_text().splitlines()
     kept = "\n".join(line for line in lines if not line.lstrip().startswith("#"))
     joined = kept.replace("\\\n", " ").splitlines()
     return [line.strip() for line in joined if line.strip()]
@@ -643,19 +659,13 @@ def storage(tmp_path: Path, own_logins: None) -> Path:
     """Make a folder with a context, and a storage of its own for buildah."""
     if shutil.which("buildah") is None or os.geteuid() != 0:
         pytest.skip(f"{APT}buildah, as root")
-    ldd = ["ldd", "/bin/sleep", "/bin/touch"]
-    libraries = subprocess.run(ldd, capture_output=True, text=True, check=True).stdout
+    libraries = ran(["ldd", "/bin/sleep", "/bin/touch"]).stdout
     for path in {"/bin/sleep", "/bin/touch", *re.findall(r"\s(/\S+) \(", libraries)}:
         place = tmp_path / f"images/context/root{path}"
         place.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(path, place)
     (tmp_path / "images/context/Dockerfile").write_text(SLOW)
     return tmp_path
-
-
-def run(folder: Path) -> subprocess.Popen[str]:
-    argv = [sys.executable, "-c", BUILD, str(folder)]
-    return subprocess.Popen(argv, stderr=subprocess.PIPE, text=True)
 
 
 @pytest.mark.parametrize(
@@ -674,34 +684,21 @@ def test_a_build_that_was_killed_ends_right_when_run_again(
     quick = SLOW.replace(f'"sleep", "{SLEEP}"', '"touch", "/second"')
     dockerfile = storage / "images/context/Dockerfile"
     dockerfile.write_text(SLOW if point == SLEEP else quick)
-    started = run(storage)
-    assert started.stderr is not None
-    if point == SLEEP:
-        assert until(lambda: running(SLEEP))
-    else:
-        assert any(point in line for line in started.stderr)
-    started.send_signal(number)
-    words = started.communicate(timeout=90)[1]
-    assert started.returncode in (130, -9) and "Traceback" not in words
+    argv = [sys.executable, "-c", BUILD, str(storage)]
+    stop(argv, point, number)
     assert until(lambda: not running(SLEEP))
     dockerfile.write_text(quick)
-    again = run(storage)
-    words = again.communicate(timeout=90)[1]
-    assert again.returncode == 0, words
+    ran(argv, timeout=90)
     assert len(layout.load(storage / "images/small/image").parts) == 1
     assert buildah._containers() == {}
     assert not list((storage / "images").glob(".tmp-*"))
 
 
 def test_containers_of_somebody_else_stay(storage: Path) -> None:
-    def ask(*words: str) -> str:
-        argv = ["buildah", *words]
-        done = subprocess.run(argv, capture_output=True, text=True, check=True)
-        return done.stdout.strip()
-
-    mine = ask("from", "scratch")
+    mine = ran(["buildah", "from", "scratch"]).stdout
     context = storage / "images/context"
     lay(context, {"Dockerfile": 'FROM scratch\nRUN ["/no-such-program"]\n'})
     with pytest.raises(process.ProgramError):
         buildah.build(context.parent, context, "localhost/small:1", 0)
-    assert ask("containers", "--format", "{{.ContainerName}}") == mine
+    listed = ["buildah", "containers", "--format", "{{.ContainerName}}"]
+    assert ran(listed).stdout == mine

@@ -88,18 +88,6 @@ def test_the_tool_shows_its_help_without_the_packages_of_tests() -> None:
     assert b"Commands" in subprocess.check_output([sys.executable, "-c", script])
 
 
-def test_a_result_is_written_whole_or_not_at_all(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(*arguments: object, **more: object) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(Path, "write_text", full)
-    with pytest.raises(Exception, match="the disk is full"):
-        files.write_text(tmp_path / "r.json", "{}")
-    assert not list(tmp_path.iterdir())
-
-
 CASE = parse(
     {
         "description": "a call that is quoted",

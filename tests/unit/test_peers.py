@@ -27,6 +27,11 @@ def every() -> dict[str, Case]:
 
 
 @pytest.fixture
+def case(every: dict[str, Case]) -> Case:
+    return next(iter(every.values()))
+
+
+@pytest.fixture
 def words(monkeypatch: pytest.MonkeyPatch) -> None:
     """Cut outputs into words and single characters, as a tokenizer would."""
 
@@ -114,9 +119,8 @@ def test_a_name_says_what_is_sloppy(
     ],
 )
 def test_two_others_must_agree_on_less_harm(
-    every: dict[str, Case], ours: Reading, others: list[str], harm: str | None
+    case: Case, ours: Reading, others: list[str], harm: str | None
 ) -> None:
-    case = next(iter(every.values()))
     # Streamed alone is enough.
     by_name = {str(n): {"full": read(), "w1": read(t)} for n, t in enumerate(others)}
     finding = frames.judge(case, ours, by_name)
@@ -127,21 +131,19 @@ def test_two_others_must_agree_on_less_harm(
 
 
 def test_an_engine_with_the_parser_of_another_is_no_second_one(
-    every: dict[str, Case],
+    case: Case,
 ) -> None:
-    case = next(iter(every.values()))
     others = {name: {"full": read(MEANT)} for name in ("mlx-lm", "mlx-vlm")}
     assert frames.judge(case, read(), others) is None
     assert frames.judge(case, read(), others | {"sglang": {"full": read(MEANT)}})
 
 
 def test_a_finding_has_the_reason_that_its_name_is_given(
-    every: dict[str, Case], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reasons = tmp_path / "guard.json"
     reasons.write_text(json.dumps({"bash / *": "an-anchor"}))
     monkeypatch.setattr(guard, "REASONS", reasons)
-    case = next(iter(every.values()))
     others = {name: {"full": read(MEANT)} for name in "ab"}
     for ours, reason in ((read(), "an-anchor"), (read(MEANT, MEANT), "")):
         finding = frames.judge(case, ours, others)
@@ -155,8 +157,7 @@ def test_every_peer_is_pinned_and_can_be_driven() -> None:
         assert environment == "npm" or f'"{name}": ' in engines
 
 
-def test_a_peer_gets_what_a_server_has(every: dict[str, Case], words: None) -> None:
-    case = next(iter(every.values()))
+def test_a_peer_gets_what_a_server_has(case: Case, words: None) -> None:
     asked = question(case, ["full", "w1", "w3"])
     assert asked["pieces"]["full"] == [case.output]
     assert "<tool_call>" in asked["pieces"]["w1"]
@@ -165,9 +166,8 @@ def test_a_peer_gets_what_a_server_has(every: dict[str, Case], words: None) -> N
 
 
 def test_a_peer_that_hangs_or_raises_loses_the_message(
-    every: dict[str, Case], words: None, monkeypatch: pytest.MonkeyPatch
+    case: Case, words: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    case = next(iter(every.values()))
     answers = iter([None, {"messages": {"full": {"error": "KeyError: 'x'"}}}])
     monkeypatch.setattr(Peer, "__init__", lambda peer: None)
     monkeypatch.setattr(Peer, "ask", lambda peer, asked: next(answers))
@@ -199,9 +199,8 @@ def test_a_parser_alone_is_not_asked_what_only_a_server_can_know() -> None:
 
 
 def test_the_table_begins_with_the_best_and_says_whose_the_suite_is(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    rows: Path,
 ) -> None:
-    monkeypatch.setattr(results, "file", lambda lane, name: tmp_path / f"{name}.json")
     release = load()
     core = {"right": 1, "ran": 1, "cases": 2}
     for name, figures in (

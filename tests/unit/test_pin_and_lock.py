@@ -14,13 +14,12 @@ import pytest
 from packaging.pylock import is_valid_pylock_path
 from uv import find_uv_bin
 
-from conftest import EPOCH, NEW_FILE, Project, replaced, tar, zipped
+from conftest import EPOCH, NEW_FILE, Project, lay, replaced, tar, zipped
 from package_index import PackageIndex, configured
 from patchset import release
 from patchset.errors import PatchsetError, UnavailableError, UsageError
 from patchset.image import skopeo
 from patchset.inputs import lock, pin
-from patchset.release import Arch, Artifact
 from patchset.series.read import lines
 
 CUDA = "vllm-1.3.0-{build}cp38-abi3-manylinux_2_28_{arch}.whl"
@@ -53,13 +52,12 @@ def wheel(
 
 
 def sdist(text: str = "__commit_id__ = commit_id = 'g0123abcde'\n") -> bytes:
-    info = (
-        "Name: vllm\nRequires-Dist: torch==2.5.0\n"
-        "Requires-Dist: torch==9 ; extra == 'x'\n"
-    )
     members = {
         "vllm-1.3.0/vllm/_version.py": text,
-        "vllm-1.3.0/PKG-INFO": info,
+        "vllm-1.3.0/PKG-INFO": (
+            "Name: vllm\nRequires-Dist: torch==2.5.0\n"
+            "Requires-Dist: torch==9 ; extra == 'x'\n"
+        ),
         "vllm-1.3.0/setup.py": "raise SystemExit('executed')\n",
     }
     return tar(members, form="w:gz")
@@ -107,15 +105,14 @@ def index(
 
 @pytest.fixture
 def pinned(index: PackageIndex, project: Project) -> release.Release:
-    """Pin the release."""
     project.run("pin", "v1.3.0")
     return release.load("v1.3.0")
 
 
-def is_of(content: bytes, artifact: Artifact) -> bool:
+def is_of(content: bytes, artifact: release.Artifact) -> bool:
     """Return whether a pin is of these bytes."""
-    found = (hashlib.sha256(content).hexdigest(), len(content))
-    return found == (artifact.sha256, artifact.size)
+    pinned = (artifact.sha256, artifact.size)
+    return pinned == (hashlib.sha256(content).hexdigest(), len(content))
 
 
 def test_pin_has_every_input(index: PackageIndex, pinned: release.Release) -> None:
@@ -143,8 +140,7 @@ def test_rebase_pins_what_is_not_pinned_and_drift_pins_nothing(
     assert release.load("v1.3.0").commit == "0123abcde"
     assert [line.entry for line in lines() if line.takes("v1.3.0")] == ["new-file"]
     assert not project.diff("new-file", "v1.3.0").exists()
-    newest = project.run("drift", "--no-proofs").stdout
-    assert "series of v1.2.0 on v1.3.0: it fits" in newest
+    project.run("drift", "--no-proofs", out=("series of v1.2.0 on v1.3.0: it fits",))
 
 
 def test_a_pin_is_never_made_twice(index: PackageIndex, project: Project) -> None:
@@ -180,7 +176,9 @@ def test_pin_refuses_what_it_cannot_know(index: PackageIndex, project: Project) 
     assert not (project.root / "patches/releases/v1.3.0").exists()
 
 
-def versions(target: lock.Use = "cuda", arch: Arch = "x86_64") -> dict[str, str]:
+def versions(
+    target: lock.Use = "cuda", arch: release.Arch = "x86_64"
+) -> dict[str, str]:
     locked = lock.read(release.load("v1.3.0"), target, arch)
     return {package.name: package.version for package in locked}
 
@@ -195,8 +193,7 @@ def locked(pinned: release.Release, project: Project) -> Path:
 def test_lock_has_a_wheel_by_its_sum_and_no_index(
     index: PackageIndex, project: Project, locked: Path, tmp_path: Path
 ) -> None:
-    file = locked
-    assert is_valid_pylock_path(file)
+    assert is_valid_pylock_path(locked)
     wanted = {
         "cuda-lib": "1.0",
         "dep": "1.1",
@@ -211,11 +208,11 @@ def test_lock_has_a_wheel_by_its_sum_and_no_index(
     packages = lock.read(release.load("v1.3.0"), "cuda", "x86_64")
     (dep,) = [package for package in packages if package.name == "dep"]
     assert is_of(index.files["dep-1.1-py3-none-any.whl"], dep.wheel)
-    assert "127.0.0.1" not in file.read_text() and str(tmp_path) not in file.read_text()
-    first = file.read_bytes()
+    first = locked.read_text()
+    assert "127.0.0.1" not in first and str(tmp_path) not in first
     index.files["dep-1.2-py3-none-any.whl"] = wheel("dep", "1.2")
     project.run("lock", "v1.3.0")
-    assert file.read_bytes() == first, "without --upgrade, versions stay"
+    assert locked.read_text() == first, "without --upgrade, versions stay"
     project.run("lock", "v1.3.0", "--upgrade")
     assert versions()["dep"] == "1.2"
 
@@ -236,8 +233,9 @@ def test_an_installer_takes_a_lock_that_lies_beside_the_wheels(
         "--no-config",
         "--offline",
         "--reinstall",
+        "--python-version=3.11",
+        f"--target={tmp_path / 'to'}",
     ]
-    install += ["--python-version", "3.11", "--target", str(tmp_path / "to")]
     subprocess.run([*install, "-r", beside], check=True, capture_output=True)
     assert (tmp_path / "to/dep").is_dir()
     beside.write_text(
@@ -264,16 +262,13 @@ def test_the_cpu_lock_takes_the_torch_of_the_index(
 def test_overrides_and_constraints(index: PackageIndex, project: Project) -> None:
     index.files[BEST] = wheel("vllm", "1.3.0", ("torch==2.5.0", "dep>=5"))
     project.run("pin", "v1.3.0")
-    message = project.run("lock", "v1.3.0", status=1).stderr
-    assert "dep>=5" in message and "overrides" in message
+    project.run("lock", "v1.3.0", status=1, err=("dep>=5", "overrides"))
     folder = project.root / "patches/locks/v1.3.0"
-    folder.mkdir(parents=True)
-    (folder / "overrides.cuda.txt").write_text("# the index lacks dep 5\ndep>=1\n")
+    lay(folder, {"overrides.cuda.txt": "# the index lacks dep 5\ndep>=1\n"})
     project.run("lock", "v1.3.0")
     assert versions()["dep"] == "1.1"
-    (folder / "constraints.cuda.txt").write_text(
-        "# dep 1.1 does not go with torch 2.5\ndep<1.1\n"
-    )
+    constraint = "# dep 1.1 does not go with torch 2.5\ndep<1.1\n"
+    lay(folder, {"constraints.cuda.txt": constraint})
     project.run("lock", "v1.3.0")
     assert versions()["dep"] == "1.0", "though the old lock had dep 1.1"
 
@@ -301,17 +296,21 @@ def test_a_lock_that_somebody_edited_is_refused(
 def test_a_wheel_with_odd_metadata_ends_in_a_message(
     index: PackageIndex, project: Project
 ) -> None:
-    metadata = b"Requires-Dist: torch==2.5.\xff\n"
-    index.files[BEST] = zipped({"vllm-1.3.0.dist-info/METADATA": metadata})
+    index.files[BEST] = zipped(
+        {"vllm-1.3.0.dist-info/METADATA": b"Requires-Dist: torch==2.5.\xff\n"}
+    )
     project.run("pin", "v1.3.0")
-    message = project.run("lock", "v1.3.0", status=1).stderr
-    assert "no METADATA that can be read" in message
+    project.run("lock", "v1.3.0", status=1, err=("no METADATA that can be read",))
 
 
 @pytest.mark.parametrize("name", ["latest", "v1.2", "V1.2.0", "1.2", "v1"])
 def test_a_name_that_is_nearly_a_release(project: Project, name: str) -> None:
-    said = project.run("apply", name, status=2).stderr
-    assert f"unknown release {name}\n" in said and "did you mean v1.2.0?" in said
+    project.run(
+        "apply",
+        name,
+        status=2,
+        err=(f"unknown release {name}\n", "did you mean v1.2.0?"),
+    )
     assert "did you mean" not in project.run("apply", "v1.20", status=2).stderr
 
 
@@ -327,8 +326,9 @@ def test_a_pin_that_no_command_could_read_is_not_written(
 def test_a_release_is_pinned_by_its_own_name(
     index: PackageIndex, project: Project
 ) -> None:
-    said = project.run("pin", "1.3", status=2).stderr
-    assert "no release v1.3\n" in said and "did you mean v1.3.0?" in said
+    project.run(
+        "pin", "1.3", status=2, err=("no release v1.3\n", "did you mean v1.3.0?")
+    )
     assert not (project.root / "patches/releases/v1.3").exists()
 
 
@@ -337,10 +337,7 @@ def test_a_release_is_pinned_by_its_own_name(
     ["size = 1" + "0" * 30, "size = true", "size = 1.0", "x = " + "[" * 5000],
 )
 def test_what_is_no_pin(project: Project, line: str) -> None:
-    toml = project.folder / "release.toml"
     name = line.partition(" ")[0]
-    toml.write_text(re.sub(rf"(?m)^{name} = .*$", line, toml.read_text()))
-    if line not in toml.read_text():
-        toml.write_text(f"{line}\n{toml.read_text()}")
-    said = project.run("apply", status=1).stderr
-    assert "release.toml" in said and "by hand" in said
+    text = re.sub(rf"(?m)^{name} = .*$", line, project.pin.read_text())
+    project.pin.write_text(text if line in text else f"{line}\n{text}")
+    project.run("apply", status=1, err=("release.toml", "by hand"))

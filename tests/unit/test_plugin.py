@@ -3,7 +3,6 @@
 
 import os
 import shutil
-import subprocess
 import sys
 import zipfile
 from fnmatch import fnmatchcase
@@ -12,7 +11,7 @@ from pathlib import Path
 import pytest
 from packaging.utils import parse_wheel_filename
 
-from conftest import lay, run_doctor
+from conftest import lay, ran, run_doctor
 from patchset import doctor, files, paths
 from patchset.wheel import plugin, record
 from patchset.wheel.verify import verify
@@ -82,8 +81,7 @@ def wheel(checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def plugged(wheel: Path, tmp_path: Path) -> Path:
     """Make a folder with the plugin and a vLLM 0.33.0 that it knows."""
-    with zipfile.ZipFile(wheel) as archive:
-        archive.extractall(tmp_path)
+    shutil.unpack_archive(wheel, tmp_path, "zip")
     lay(tmp_path / "vllm", STAND_IN)
     digest = files.sha256_file(tmp_path / COMPARED)
     own = tmp_path / plugin.PACKAGE
@@ -114,14 +112,8 @@ def load(plugged: Path, *, name: str = "MainProcess", **environment: str) -> str
         "(point,) = m.entry_points(group='vllm.general_plugins', name='qwen_tools')\n"
         "point.load()()\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env=os.environ | environment | {"PYTHONPATH": str(plugged)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return done.stderr
+    variables = os.environ | environment | {"PYTHONPATH": str(plugged)}
+    return ran([sys.executable, "-c", code], env=variables).stderr
 
 
 def test_the_bytes_depend_on_the_files_alone(
@@ -225,8 +217,7 @@ def test_what_cannot_be_imported_leaves_vllm_as_it_is(plugged: Path) -> None:
 
 def doctor_says(plugged: Path, *, status: int, **environment: str) -> list[str]:
     """Return what the doctor says of the plugin, each with its status."""
-    done = run_doctor(plugged, **environment)
-    assert done.returncode == status, done.stdout + done.stderr
+    done = run_doctor(plugged, status=status, **environment)
     lines = [line.partition(" plugin: ") for line in done.stdout.splitlines()]
     return [f"{how.strip().lower()} {text}" for how, _, text in lines if text]
 
@@ -249,8 +240,7 @@ def test_the_doctor_says_whether_the_plugin_is_live_and_what_switches_it_off(
 ) -> None:
     if added:
         (plugged / added).touch()
-    status = int(says.startswith("wrong "))
-    (said,) = doctor_says(plugged, status=status, **environment)
+    (said,) = doctor_says(plugged, status=int(says.startswith("wrong ")), **environment)
     assert fnmatchcase(said, says)
 
 

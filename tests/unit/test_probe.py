@@ -4,7 +4,6 @@
 import json
 import os
 import re
-import subprocess
 import sys
 import threading
 from collections.abc import Callable, Mapping
@@ -13,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from conftest import ran
+from package_index import begin
 from server import probe
 
 Say = Callable[[probe.Case], tuple[str, list[dict[str, Any]]]]
@@ -52,7 +53,7 @@ class Server(BaseHTTPRequestHandler):
     told: Mapping[str, Any] = {}
 
     def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        pass
 
     def do_GET(self) -> None:
         told = {
@@ -114,9 +115,7 @@ class Server(BaseHTTPRequestHandler):
             lines = [json.dumps(part, ensure_ascii=False) for part in told]
             text = "".join(self.stream.format(line) for line in [*lines, "[DONE]"])
         data = (self.text or text).encode()
-        self.send_response(status)
-        self.send_header("Content-Length", str(len(data)))
-        self.end_headers()
+        begin(self, status, Content_Length=str(len(data)))
         self.wfile.write(data)
 
 
@@ -124,8 +123,7 @@ def asked(status: int, url: str, key: str = "") -> str:
     """Return what the probe of a server says."""
     command = [sys.executable, "-I", probe.__file__, url]
     env = {**os.environ, "OPENAI_API_KEY": key}
-    done = subprocess.run(command, capture_output=True, text=True, env=env)
-    assert done.returncode == status, done.stdout + done.stderr
+    done = ran(command, status, env=env)
     return done.stdout + done.stderr
 
 
@@ -184,22 +182,18 @@ def test_what_it_asks_beside_may_have_no_answer(told: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    "stream",
+    ("stream", "said"),
     [
-        ": a comment\n\ndata: {}\n\n",
-        "data:{}\n\n",
-        "event: message\nid: 3\nretry: 5\ndata: {}\n\n",
-        "data: {}\r\n\r\n",
+        (": a comment\n\ndata: {}\n\n", "12 right"),
+        ("data:{}\n\n", "12 right"),
+        ("event: message\nid: 3\nretry: 5\ndata: {}\n\n", "12 right"),
+        ("data: {}\r\n\r\n", "12 right"),
+        # No stream is answered, as after a minute, when a server is slow.
+        ("", "6 right, 0 wrong, 6 could not"),
     ],
 )
-def test_a_stream_in_each_of_its_forms(stream: str) -> None:
-    assert "calls arrive whole: 12 right" in run(0, stream=stream)
-
-
-def test_a_server_that_answers_no_stream() -> None:
-    """As after a minute, when it is slow."""
-    said = run(0, stream="")
-    assert "calls arrive whole: 6 right, 0 wrong, 6 could not" in said
+def test_a_stream_in_each_of_its_forms(stream: str, said: str) -> None:
+    assert f"calls arrive whole: {said}" in run(0, stream=stream)
 
 
 def test_a_stream_that_an_error_ends() -> None:

@@ -9,12 +9,11 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from conftest import PARSER, Project, diff_line, running, until
+from conftest import PARSER, Project, diff_line, git, ran, resize, running, until
 from patchset import process
 from patchset.errors import (
     MissingToolError,
@@ -62,9 +61,9 @@ subprocess.Popen = Popen
 def main(): process.run(["sleep", "{mark}"], prefix="p")
 run_command.run(click.Command("x", callback=main), [])
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.returncode == 130 and "started" in done.stdout, done.stderr
-    assert "told to stop" in done.stderr and not running(mark)
+    done = ran([sys.executable, "-c", code], 130)
+    assert "started" in done.stdout and "told to stop" in done.stderr
+    assert not running(mark)
 
 
 def test_a_run_under_nohup_goes_on_without_its_terminal(project: Project) -> None:
@@ -218,12 +217,12 @@ finally:
 
 
 def run(
-    root: Path, command: str, point: int = 0, number: int = 0
-) -> subprocess.CompletedProcess[str]:
-    """Run a command on a checkout, and stop it at one of its renames."""
+    root: Path, command: str, status: int = 0, point: int = 0, number: int = 0
+) -> str:
+    """Run a command on a checkout, and stop it at one of its renames; what it says."""
     argv = [sys.executable, "-c", STOPPED, str(point), str(number), *command.split()]
     env = {**os.environ, "PATCHSET_ROOT": str(root)}
-    return subprocess.run(argv, cwd=root, env=env, capture_output=True, text=True)
+    return ran(argv, status, cwd=root, env=env).stderr
 
 
 def made(root: Path, folder: str) -> dict[str, str]:
@@ -232,31 +231,10 @@ def made(root: Path, folder: str) -> dict[str, str]:
     for place in sorted((root / folder).rglob("*")):
         name = place.relative_to(root).as_posix()
         if place.name == ".git":
-            command = ["git", "rev-parse", "HEAD"]
-            head = subprocess.run(command, cwd=place, capture_output=True, check=True)
-            found[name] = head.stdout.decode()
+            found[name] = git(place, "rev-parse", "HEAD")
         elif ".git" not in place.parts and place.is_file() and place.suffix != ".lock":
             found[name] = hashlib.sha256(place.read_bytes()).hexdigest()
     return found
-
-
-@pytest.fixture
-def disk(tmp_path: Path) -> Iterator[Path]:
-    """Make a disk of its own, large until ``resize`` makes it small."""
-    place = tmp_path / "disk"
-    place.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", str(place)]
-    try:
-        subprocess.run(mount, capture_output=True, check=True)
-    except (OSError, subprocess.CalledProcessError):
-        pytest.skip("mounting a small disk takes root, and the program")
-    yield place
-    subprocess.run(["umount", "--lazy", str(place)], check=True)
-
-
-def resize(disk: Path, size: int) -> None:
-    options = f"remount,size={-(-size // 4096) * 4}k"
-    subprocess.run(["mount", "-o", options, str(disk)], check=True)
 
 
 @pytest.mark.parametrize("failure", ["kill", "full disk"])
@@ -280,10 +258,8 @@ def test_the_next_run_ends_right(
     shutil.rmtree(released.root / "build")
 
     right = shutil.copytree(released.root, released.root.with_name("right"))
-    done = run(right, command)
-    assert done.returncode == 0, done.stderr
+    count = int(run(right, command).rpartition("renames: ")[2])
     wanted = made(right, folder)
-    count = int(done.stderr.rpartition("renames: ")[2])
     assert wanted and count >= 1
     for number, sign in enumerate(KILLS):
         root = shutil.copytree(released.root, disk / str(number))
@@ -291,16 +267,15 @@ def test_the_next_run_ends_right(
             used = shutil.disk_usage(disk).used
             whole = sum(file.lstat().st_size for file in right.rglob("*"))
             resize(disk, used + whole * number // 4)
-            failed = run(root, command)
-            assert failed.returncode == 1, failed.stderr
-            assert "next:  free some space" in failed.stderr
+            said = run(root, command, 1)
+            assert "next:  free some space" in said
             assert not list(root.rglob(".tmp-*"))
             resize(disk, 64 << 20)
         else:
-            failed = run(root, command, [1, -(-count // 2), count][number], sign)
             status = 130 if sign == signal.SIGINT else -sign
-            assert failed.returncode == status, failed.stderr
-        assert "Traceback" not in failed.stderr
+            point = [1, -(-count // 2), count][number]
+            said = run(root, command, status, point, sign)
+        assert "Traceback" not in said
         monkeypatch.setenv("PATCHSET_ROOT", str(root))
         Project(root, released.downloads).run(*command.split())
         assert made(root, folder) == wanted

@@ -49,13 +49,11 @@ def stopped(own: Project) -> Project:
     own.add_patch("last", diff_line(35, "last"))
     own.run("refresh")
     made = own.pin_next(changed(line20="score"))
-    said = made.run("rebase", "v1.3.0", status=3).stderr
-    assert "'twenty' conflicts" in said and "pkg/parser.py" in said
+    made.run("rebase", "v1.3.0", status=3, err=("'twenty' conflicts", "pkg/parser.py"))
     return made
 
 
 def resolve(project: Project) -> None:
-    """Resolve the conflict, and go on."""
     file = project.patched / "pkg/parser.py"
     conflict = "(?s)<<<<<<<.*>>>>>>>.*?\n"
     file.write_text(re.sub(conflict, "twenty score\n", file.read_text()))
@@ -110,27 +108,31 @@ def test_a_conflict_is_resolved_and_the_rest_follows(stopped: Project, by: str) 
 
 def test_a_conflict_is_skipped_and_said(stopped: Project) -> None:
     stopped.git("am", "--skip")
-    done = stopped.run("refresh", "v1.3.0").stdout
-    assert "twenty is dropped" in done and "another reason" in done
+    stopped.run("refresh", "v1.3.0", out=("twenty is dropped", "another reason"))
 
 
 def test_a_file_that_is_gone_is_a_conflict_though_another_has_its_lines(
     own: Project,
 ) -> None:
     own.pin_next(PARSER, paths=("pkg/other.py",))
-    drifted = own.run("drift", "v1.3.0", "--no-proofs", status=1).stdout
-    assert "twenty conflicts in pkg/parser.py" in drifted
-    said = own.run("rebase", "v1.3.0", status=3).stderr
-    assert "'five' conflicts" in said and "pkg/parser.py" in said
+    own.run(
+        "drift",
+        "v1.3.0",
+        "--no-proofs",
+        status=1,
+        out=("twenty conflicts in pkg/parser.py",),
+    )
+    own.run("rebase", "v1.3.0", status=3, err=("'five' conflicts", "pkg/parser.py"))
 
 
 def test_another_source_is_not_taken_while_a_rebase_waits(stopped: Project) -> None:
     resolve(stopped)
-    kept = [stopped.folder / "release.toml", stopped.downloads / "pkg-1.3.0.tar.gz"]
+    kept = [stopped.pin, stopped.downloads / "pkg-1.3.0.tar.gz"]
     contents = [file.read_bytes() for file in kept]
-    other = stopped.pin_next("another\n" + PARSER)
-    said = other.run("refresh", "v1.3.0", status=1).stderr
-    assert "names another source" in said and "--discard" in said
+    stopped.pin_next("another\n" + PARSER)
+    stopped.run(
+        "refresh", "v1.3.0", status=1, err=("names another source", "--discard")
+    )
     for file, content in zip(kept, contents, strict=True):
         file.write_bytes(content)
     stopped.run("refresh", "v1.3.0")
@@ -139,15 +141,18 @@ def test_another_source_is_not_taken_while_a_rebase_waits(stopped: Project) -> N
 def test_conflict_markers_become_no_patch(stopped: Project) -> None:
     stopped.git("add", "--all")
     stopped.git("am", "--continue")
-    said = stopped.run("refresh", "v1.3.0", status=1).stderr
-    assert "(twenty): the diff adds a conflict marker" in said
+    stopped.run(
+        "refresh",
+        "v1.3.0",
+        status=1,
+        err=("(twenty): the diff adds a conflict marker",),
+    )
 
 
 def test_what_was_edited_below_patches_meanwhile_is_never_overwritten(
     stopped: Project,
 ) -> None:
-    pin = stopped.folder / "release.toml"
-    pin.write_text(pin.read_text() + "# a note\n")
+    stopped.pin.write_text(stopped.pin.read_text() + "# a note\n")
     work = "an hour of work\n"
     stopped.diff("twenty").write_text(work)
     resolve(stopped)
@@ -155,7 +160,7 @@ def test_what_was_edited_below_patches_meanwhile_is_never_overwritten(
     assert stopped.diff("twenty").read_text() == work
     stopped.diff("twenty").unlink()
     stopped.run("refresh", "v1.3.0")
-    assert pin.read_text().endswith("# a note\n")
+    assert stopped.pin.read_text().endswith("# a note\n")
     assert "twenty score" in stopped.diff("twenty").read_text()
 
 
@@ -194,9 +199,13 @@ def test_drift_says_that_it_fits(proved: Project) -> None:
 
 def test_drift_names_conflicts_and_what_is_present(proved: Project) -> None:
     proved.pin_next(changed(line5="five", line20="score"))
-    done = proved.run("drift", "v1.3.0", "--no-proofs", status=1).stdout
-    assert "five is already present" in done
-    assert "twenty conflicts in pkg/parser.py" in done
+    proved.run(
+        "drift",
+        "v1.3.0",
+        "--no-proofs",
+        status=1,
+        out=("five is already present", "twenty conflicts in pkg/parser.py"),
+    )
     assert not list(proved.root.glob("patches/*/*.merged"))
 
 
@@ -206,9 +215,15 @@ def test_drift_runs_proofs_with_the_series_and_without(proved: Project) -> None:
     proofs = proved.root / "tests/patches"
     replaced(proofs / "test_five.py", '"\\nfive\\n"', '"five\\n"')
     replaced(proofs / "test_twenty.py", "twenty", "never")
-    done = proved.run("drift", "v1.3.0", status=1).stdout
-    assert "five may be dropped: its proofs pass on the stock source" in done
-    assert "test_twenty.py is red with the series" in done
+    proved.run(
+        "drift",
+        "v1.3.0",
+        status=1,
+        out=(
+            "five may be dropped: its proofs pass on the stock source",
+            "test_twenty.py is red with the series",
+        ),
+    )
 
 
 def test_drift_takes_a_git_reference(proved: Project, tmp_path: Path) -> None:
@@ -221,21 +236,17 @@ def test_drift_takes_a_git_reference(proved: Project, tmp_path: Path) -> None:
         assert "it fits" in proved.run("drift", "main", *where).stdout
         assert "cannot fetch" in proved.run("drift", "gone", *where, status=1).stderr
     for address in ("ext::sh -c date", "fd::0"):
-        bad = ("--remote", address, "--no-proofs")
-        assert "not allowed" in proved.run("drift", "main", *bad, status=1).stderr
+        bad = ("drift", "main", "--remote", address, "--no-proofs")
+        assert "not allowed" in proved.run(*bad, status=1).stderr
     assert "cannot fetch x y" in proved.run("drift", "x y", *where, status=1).stderr
 
 
 def test_proofs_are_red_without_and_green_with(proved: Project) -> None:
-    done = proved.run("prove")
+    done = proved.run("prove", err=("five (test_five), without it: red", "(3/3)"))
     assert done.stdout == "4 passed, 0 failed\n"
-    assert "five (test_five), without it: red" in done.stderr
-    assert "(3/3)" in done.stderr
-    one = ("prove", "--patch", "twenty")
-    assert proved.run(*one).stdout == "2 passed, 0 failed\n"
+    assert proved.run("prove", "--patch", "twenty").stdout == "2 passed, 0 failed\n"
     # As docs/patching.md says for a new patch.
-    edited = proved.patched / "pkg/parser.py"
-    replaced(edited, "twenty\n", "twenty\ntwenty-one\n")
+    replaced(proved.patched / "pkg/parser.py", "twenty\n", "twenty\ntwenty-one\n")
     message = REASON.format(subject="more").removeprefix("# ")
     proved.git("commit", "--quiet", "-a", "-m", message)
     (proved.root / "tests/patches/test_one.py").write_text(
@@ -253,8 +264,11 @@ def test_modules_are_tested_with_the_whole_series(proved: Project) -> None:
     assert proved.run("prove").stdout == "6 passed, 0 failed\n"
     assert proved.run("prove", "--patch", "five").stdout == "2 passed, 0 failed\n"
     (modules / "test_it.py").write_text(PROOF.format(word="never"))
-    seen = proved.run("prove", status=1).stderr
-    assert "our modules (test_it), whole series: red, expected green" in seen
+    proved.run(
+        "prove",
+        status=1,
+        err=("our modules (test_it), whole series: red, expected green",),
+    )
 
 
 @pytest.mark.parametrize(
@@ -279,7 +293,7 @@ def test_rebase_begins_over_no_work(
 ) -> None:
     made = own.pin_next(PARSER)
     own.run("apply", "v1.3.0")
-    saved_meanwhile(monkeypatch, rebase, made.patched / "notes")
+    saved_meanwhile(monkeypatch, rebase, "add_files", made.patched / "notes")
     assert "holds work" in own.run("rebase", "v1.3.0", status=1).stderr
     assert (made.patched / "notes").read_text() == "an hour of work\n"
 
@@ -291,5 +305,6 @@ def test_drift_finds_a_series_that_cannot_be_imported(proved: Project) -> None:
     proof = proved.root / "tests/patches/test_five.py"
     replaced(proof, "import os\n", "import os\nimport vllm.own\n")
     proved.pin_next(PARSER)
-    done = proved.run("drift", "v1.3.0", status=1).stdout
-    assert "test_five.py is error with the series" in done
+    proved.run(
+        "drift", "v1.3.0", status=1, out=("test_five.py is error with the series",)
+    )

@@ -27,12 +27,8 @@ from patchset import paths
 from patchset.release import load
 
 ROOT = paths.project_root()
-LISTED = subprocess.check_output(
-    ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.md"],
-    cwd=ROOT,
-    text=True,
-)
-DOCUMENTS = sorted(LISTED.splitlines())
+LISTED = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.md"]
+DOCUMENTS = sorted(subprocess.check_output(LISTED, cwd=ROOT, text=True).splitlines())
 
 
 def read(name: str) -> str:

@@ -17,14 +17,11 @@ import pytest
 
 import package_index
 from conformance.case import Expected
-from conftest import chat_answer, lay, until
-from conftest import running as is_up
+from conftest import chat_answer, lay, running, until
 from patchset import process
 from patchset.errors import PatchsetError
 from server import asking, environment, questions, tryout, vllm_serve
 from server import model as small
-from server.questions import Question
-from server.vllm_serve import Server, Serving
 
 METRICS = """\
 # TYPE vllm:spec_decode_num_drafts counter
@@ -42,8 +39,8 @@ def test_acceptance_is_read_from_the_metrics(monkeypatch: pytest.MonkeyPatch) ->
     request = httpx.Request("GET", "http://x/metrics")
     answer = httpx.Response(200, text=METRICS, request=request)
     monkeypatch.setattr(httpx, "get", lambda *_, **__: answer)
-    running = Server("http://x", 3, Path(), Path(), None)  # type: ignore[arg-type]
-    assert running.accepted() == [0.8, 0.5, 0.2]
+    there = vllm_serve.Server("http://x", 3, Path(), Path(), None)  # type: ignore[arg-type]
+    assert there.accepted() == [0.8, 0.5, 0.2]
 
 
 @pytest.mark.parametrize(
@@ -66,7 +63,7 @@ def test_drafts_that_prove_nothing_are_complained_of(
 
 
 @pytest.fixture
-def asked(tmp_path: Path) -> list[Question]:
+def asked(tmp_path: Path) -> list[questions.Question]:
     """Return all questions to a model whose answers have as many tokens as their
     number.
     """
@@ -77,7 +74,7 @@ def asked(tmp_path: Path) -> list[Question]:
 
 
 def test_each_case_is_asked_on_every_surface_in_its_own_words(
-    asked: list[Question],
+    asked: list[questions.Question],
 ) -> None:
     ways = [q for q in asked if q.name == CASE]
     assert len({(q.surface, q.streamed) for q in ways}) == len(ways) == 6
@@ -87,7 +84,7 @@ def test_each_case_is_asked_on_every_surface_in_its_own_words(
 
 
 def test_the_calls_that_are_asked_with_have_their_arguments_as_text(
-    asked: list[Question],
+    asked: list[questions.Question],
 ) -> None:
     """Templates take them parsed, and a server alone as the protocol has them."""
     calls = [
@@ -100,7 +97,7 @@ def test_the_calls_that_are_asked_with_have_their_arguments_as_text(
     assert calls and all(isinstance(arguments, str) for arguments in calls)
 
 
-def test_an_answer_is_cut_where_its_case_is(asked: list[Question]) -> None:
+def test_an_answer_is_cut_where_its_case_is(asked: list[questions.Question]) -> None:
     limits = {"chat": "max_completion_tokens", "responses": "max_output_tokens"}
     for question in asked:
         limit = question.body()[limits.get(question.surface, "max_tokens")]
@@ -109,7 +106,7 @@ def test_an_answer_is_cut_where_its_case_is(asked: list[Question]) -> None:
     assert any(q.run.expected.finish_reason == "length" for q in asked)
 
 
-def test_budgets_would_run_out_in_the_call(asked: list[Question]) -> None:
+def test_budgets_would_run_out_in_the_call(asked: list[questions.Question]) -> None:
     budgets = {q.body().get("thinking_token_budget") for q in asked} - {None}
     size = next(len(q.tokens) for q in asked if q.name == questions.INSIDE)
     assert budgets == set(range(size - 11, size))
@@ -117,7 +114,7 @@ def test_budgets_would_run_out_in_the_call(asked: list[Question]) -> None:
 
 def judged(
     tmp_path: Path,
-    question: Question,
+    question: questions.Question,
     arguments: dict[str, str],
     tokens: tuple[int, ...],
 ) -> asking.Verdict:
@@ -125,13 +122,13 @@ def judged(
     answer = chat_answer(("write", json.dumps(arguments)))
     tap = tmp_path / "tap"
     tap.write_text(json.dumps({"id": "chatcmpl-1_0", "tokens": tokens}) + "\n")
-    running = Server("", 1, tmp_path / "log", tap, None)  # type: ignore[arg-type]
+    there = vllm_serve.Server("", 1, tmp_path / "log", tap, None)  # type: ignore[arg-type]
     status = 200 if tokens else 500
     transport = httpx.MockTransport(lambda _: httpx.Response(status, json=answer))
 
     async def ask() -> list[asking.Answer]:
         async with httpx.AsyncClient(transport=transport, base_url="http://x") as http:
-            return await asking.ask(running, http, [question])
+            return await asking.ask(there, http, [question])
 
     (verdict,) = asking.verdicts(asyncio.run(ask()))
     return verdict
@@ -147,7 +144,7 @@ def judged(
     ],
 )
 def test_a_wrong_answer_has_an_address(
-    asked: list[Question],
+    asked: list[questions.Question],
     tmp_path: Path,
     arguments: dict[str, str],
     more: tuple[int, ...] | None,
@@ -264,8 +261,8 @@ http.server.HTTPServer(("127.0.0.1", port), Handler).serve_forever()
 """
 
 
-def serving(program: str) -> Serving:
-    return Serving((sys.executable, "-c", program), (), {})
+def serving(program: str) -> vllm_serve.Serving:
+    return vllm_serve.Serving((sys.executable, "-c", program), (), {})
 
 
 def test_a_server_and_all_its_processes_end_when_the_checks_fail(
@@ -273,12 +270,12 @@ def test_a_server_and_all_its_processes_end_when_the_checks_fail(
 ) -> None:
     with (
         pytest.raises(KeyboardInterrupt),
-        vllm_serve.running(serving(SERVER), tmp_path, 2, tmp_path / "logs") as running,
+        vllm_serve.running(serving(SERVER), tmp_path, 2, tmp_path / "logs") as there,
     ):
-        child = Path("/proc", running.log.read_text().split()[1])
-        assert running.healthy() and child.exists()
+        child = Path("/proc", there.log.read_text().split()[1])
+        assert there.healthy() and child.exists()
         raise KeyboardInterrupt
-    assert running.process.poll() is not None
+    assert there.process.poll() is not None
     assert until(lambda: not child.exists(), 5)
 
 
@@ -307,10 +304,10 @@ def test_a_lane_that_is_killed_leaves_no_server(tmp_path: Path) -> None:
     code = LANE.format(deaf=deaf, mark=mark, folder=str(tmp_path))
     lane = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE)
     marks = (mark, f"child-of-{mark}")
-    assert until(lambda: all(map(is_up, marks)))
+    assert until(lambda: all(map(running, marks)))
     lane.kill()
     lane.communicate()
-    assert until(lambda: not any(map(is_up, marks)), 20)
+    assert until(lambda: not any(map(running, marks)), 20)
 
 
 BEFORE = "(EngineCore pid=7) ERROR 11-26 17:00:00 [core.py:9] "
@@ -372,11 +369,12 @@ def test_the_tap_writes_what_passes_and_changes_nothing(tmp_path: Path) -> None:
         "PYTHONPATH": f"{vllm_serve.SITE}:{tmp_path}",
         "SERVER_LANE_TAP": str(tap),
     }
-    command = [sys.executable, "-c", TAPPED]
-    said = subprocess.check_output(command, env=variables, text=True)
+    said = subprocess.check_output(
+        [sys.executable, "-c", TAPPED], env=variables, text=True
+    )
     assert said == "[[5], [6, 7], []]\n"
-    running = Server("", 1, tmp_path / "log", tap, None)  # type: ignore[arg-type]
-    assert asyncio.run(running.tapped({"id-1"})) == {"id-1": (5, 6, 7)}
+    there = vllm_serve.Server("", 1, tmp_path / "log", tap, None)  # type: ignore[arg-type]
+    assert asyncio.run(there.tapped({"id-1"})) == {"id-1": (5, 6, 7)}
 
 
 @pytest.mark.parametrize(("status", "asked"), [(200, True), (404, False)])

@@ -12,6 +12,7 @@ from conftest import (
     OFFICIAL,
     SOURCE,
     Project,
+    build_wheel,
     diff_line,
     lay,
     make_sdist,
@@ -72,6 +73,7 @@ setup(
 """
 MODULE = "#include <Python.h>\n" + "".join(f"/* {n} */\n" for n in range(9))
 MODULE += "const char *told = __FILE__;\nPyObject *PyInit__C(void) { return NULL; }\n"
+MODE = ("--mode", "source", "--modules", "_C")
 CUTLASS = "vllm/third_party/fmha/cutlass"
 
 
@@ -85,8 +87,7 @@ def compiled(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
         "setup.py": SETUP,
         "csrc/_C.c": MODULE,
     }
-    sdist = make_sdist(project.downloads, tree)
-    (project.folder / "release.toml").write_text(release_toml(sdist))
+    project.pin.write_text(release_toml(make_sdist(project.downloads, tree)))
     contents = official_files("vllm")
     cutlass = (f"{CUTLASS}/include/cutlass/version.h", f"{CUTLASS}/LICENSE")
     contents |= dict.fromkeys(cutlass, b"#define CUTLASS_MAJOR 4\n")
@@ -112,18 +113,21 @@ def test_a_module_is_the_same_bytes_in_another_folder(
     compiled: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert "--mode source" in compiled.run("build-wheel", status=1).stderr
-    build = ("build-wheel", "--mode", "source", "--modules", "_C")
-    wheel = Path(compiled.run(*build).stdout.split()[1])
+    wheel = build_wheel(compiled, *MODE)
     with zipfile.ZipFile(wheel) as made:
         module = made.read("vllm/_C.abi3.so")
         assert b"five" in made.read("vllm/parser.py")
     assert module.startswith(b"\x7fELF") and str(tmp_path).encode() not in module
     assert "has other content" in compiled.run("verify", str(wheel), status=1).stdout
-    shown = compiled.run("verify", str(wheel), "--allow-compiled").stdout
-    assert "compiled vllm/_C.abi3.so" in shown and "0 deviations" in shown
+    compiled.run(
+        "verify",
+        str(wheel),
+        "--allow-compiled",
+        out=("compiled vllm/_C.abi3.so", "0 deviations"),
+    )
     first = wheel.read_bytes()
     monkeypatch.setenv("PATCHSET_BUILD_DIR", str(tmp_path / "elsewhere"))
-    assert Path(compiled.run(*build).stdout.split()[1]).read_bytes() == first
+    assert build_wheel(compiled, *MODE).read_bytes() == first
 
 
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="compiling needs gcc")
@@ -133,9 +137,9 @@ def test_a_compiler_that_fails_leaves_no_wheel(compiled: Project) -> None:
     compiled.diff("0001-native").unlink()
     compiled.series.write_text("")
     compiled.add_patch("0001-native", broken)
-    build = ("build-wheel", "--mode", "source", "--modules", "_C")
-    done = compiled.run(*build, status=1)
-    assert "#error broken" in done.stderr and "ended with status" in done.stderr
+    compiled.run(
+        "build-wheel", *MODE, status=1, err=("#error broken", "ended with status")
+    )
     assert not list(compiled.root.glob("build/wheels/**/*.whl"))
 
 

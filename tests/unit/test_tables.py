@@ -89,10 +89,9 @@ def test_a_reason_changes_no_result(five: Project) -> None:
 
 
 def test_a_row_goes_by_the_files_that_its_lane_runs(five: Project) -> None:
-    sums = paths.releases_dir() / "v1.2.0" / "patched-files.sha256"
     lanes = ("bfcl", "prefix_cache")
     for reader, scheduler, late in ((0, 1, []), (2, 1, lanes[:1]), (0, 3, lanes[1:])):
-        sums.write_text(
+        five.sums.write_text(
             f"{reader} vllm/parser/reader.py\n"
             f"{scheduler} vllm/v1/core/sched/scheduler.py\n"
         )

@@ -22,7 +22,6 @@ from patchset.errors import PatchsetError
 from patchset.release import load
 from patchset.series.apply import PatchedRelease
 from patchset.wheel import archive, overlay
-from patchset.wheel.archive import Member, Wheel
 from patchset.wheel.verify import verify
 
 INFO = "vllm-1.2.0+mtp.1.dist-info"
@@ -41,11 +40,11 @@ def packed(wheel: Path, files: dict[str, bytes | None], mode: int = 0o644) -> No
     if f"{INFO}/RECORD" not in files:
         del kept[f"{INFO}/RECORD"]
         kept = recorded(kept, INFO)
-    with Wheel(wheel) as old:
+    with archive.Wheel(wheel) as old:
         members = [
-            Member(name, info.external_attr >> 16, source=info)
+            archive.Member(name, info.external_attr >> 16, source=info)
             if (info := old.members.get(name)) and data == old.read(name)
-            else Member(name, mode, data)
+            else archive.Member(name, mode, data)
             for name, data in kept.items()
         ]
         archive.write(wheel.with_suffix(".new"), members, old, EPOCH)
@@ -130,6 +129,10 @@ DEPENDENCY = b"Requires-Dist: x\nRequires-Dist"
 #: What is done to a wheel, and what verify says of it.
 FORGED: dict[str, tuple[Callable[[Path], object], str]] = {
     "a byte at the end": (lambda w: w.write_bytes(w.read_bytes() + b"\0"), BYTES),
+    "a cut wheel": (
+        lambda w: w.write_bytes(w.read_bytes()[:1000]),
+        "is not a readable wheel",
+    ),
     "a comment": (lambda w: w.write_bytes(w.read_bytes()[:-2] + b"\1\0x"), BYTES),
     "the time of one member": (lambda w: field(w, 12, "<H", 1), BYTES),
     "setuid": (lambda w: field(w, 38, "<L", 0o104644 << 16), MODES),
