@@ -178,6 +178,28 @@ def table(head: str, rows: Iterable[Iterable[str]]) -> str:
     return "\n".join([f"| {head} |", rule, *lines] if lines else [NOT_RUN]) + "\n"
 
 
+def dated(head: str, rows: Iterable[list[str]]) -> str:
+    """Return a table of rows that end in the day of their run. What a column says in
+    each of several rows is said once, below.
+    """
+    rows = list(rows)
+    titles = [*head.split(" | "), "taken"]
+    differ, same = [], []
+    for number, title in enumerate(titles):
+        cells = {row[number] for row in rows}
+        if len(rows) > 1 and len(cells) == 1:
+            same.append(f"{title} {cells.pop()}")
+        else:
+            differ.append(number)
+    made = table(
+        " | ".join(titles[number] for number in differ),
+        [[row[number] for number in differ] for row in rows],
+    )
+    if rows and same == [f"taken {rows[0][-1]}"]:
+        return f"{made}\nTaken {rows[0][-1]}.\n"
+    return f"{made}\nIn every row: {'; '.join(same)}.\n" if same else made
+
+
 def together(rows: Iterable[list[str]]) -> list[list[str]]:
     """Return the rows of releases; neighbours of equal figures share one, with the
     oldest of the days in their last cells.

@@ -79,16 +79,16 @@ def table(found: Iterable[Release]) -> str:
     """Return the patched cost over stock's by length and width, and its growth."""
     lengths = (f"{length:,}".replace(",", " ") for length in LENGTHS)
     steps = (f"{width} a step" for width in OTHERS)
-    head = ["release", *lengths, *steps, "growth", "taken"]
-    rows = []
+    head = ["release", *lengths, *steps, "growth"]
+    rows, gaps = [], []
     for release in found:
         if kept := read(release.name):
             day = results.taken([kept], SUITE_VERSION, release.name)
             rows.append([release.name, *_figures(kept["cells"]), day])
         elif release.tier == "maintained":
-            cells = [""] * (len(head) - 2)
-            rows.append([release.name, results.NOT_RUN, *cells])
-    return results.table(" | ".join(head), rows)
+            gaps.append(release.name)
+    made = results.dated(" | ".join(head), rows)
+    return f"{made}\nNot run: {', '.join(gaps)}.\n" if rows and gaps else made
 
 
 def _figures(cells: list[Cell]) -> list[str]:
@@ -106,7 +106,7 @@ def process_table(found: Iterable[Release]) -> str:
     the memory of both.
     """
     surfaces = ("chat", "messages", "responses")
-    head = ["release", *surfaces, "one chat", "its growth", "MiB", "taken"]
+    head = ["release", *surfaces, "one chat", "its growth", "MiB"]
     rows = []
     for release in found:
         kept = read(release.name)
@@ -121,7 +121,7 @@ def process_table(found: Iterable[Release]) -> str:
             )
             day = results.taken([kept], SUITE_VERSION, release.name)
             rows.append([release.name, *shown, one, _growth(by, "chat"), mib, day])
-    return results.table(" | ".join(head), rows)
+    return results.dated(" | ".join(head), rows)
 
 
 def _growth(by: dict[tuple[str, str, int, int], Cell], path: str) -> str:

@@ -106,10 +106,8 @@ def table(found: Iterable[Release]) -> str:
             every = results.read(LANE, release.name)
             clients, optional = _by_client(cells), _optional(every)
             proxied = [*_proxied(every)]
-    head = (
-        f"release | right | {' | '.join(TITLES.values())} | right on stock only | taken"
-    )
-    by_release = results.table(head, results.together(rows))
+    head = f"release | right | {' | '.join(TITLES.values())} | right on stock only"
+    by_release = results.dated(head, results.together(rows))
     head = "client, default release | API | asks for | right"
     by_client = results.table(head, clients)
     head = "cut call of a tool that requires nothing | clients and APIs that run it, "

@@ -73,10 +73,15 @@ def table(releases: Iterable[Release]) -> str:
 
     Below, some releases k by k.
     """
-    rows, by_k = [], []
+    rows, alone, by_k = [], [], []
     for release, runs in results.asked(LANE, releases):
         day = results.taken(runs.values(), SUITE_VERSION, release.name)
-        rows.append([release.name, *_figures(runs), _worse(release, "suite"), day])
+        *answers, form = _figures(runs)
+        if "stock" in runs or set(answers[len(TRAFFIC) :]) != {"0"}:
+            worse = _worse(release, "suite")
+            rows.append([release.name, *answers, form, worse, day])
+        else:
+            alone.append([release.name, *answers[: len(TRAFFIC)], form, day])
         if release.name in K_BY_K:
             asked = [run["adversarial"] for run in runs.values()]
             drafts = [
@@ -86,18 +91,28 @@ def table(releases: Iterable[Release]) -> str:
                 for k in DRAFTS
             ]
             by_k.append([release.name, *drafts])
-    head = f"{HEAD} | worse than stock | taken"
-    whole = results.table(head, results.together(rows))
-    drafts_head = f"release, adversarial | {' | '.join(DRAFTS)}"
-    return f"{whole}\n{results.table(drafts_head, by_k)}" if rows else whole
+    made = []
+    if rows or not alone:
+        head = f"{HEAD} | worse than stock"
+        made.append(results.dated(head, results.together(rows)))
+    if alone:
+        head = f"patched alone, no harm | {' | '.join(TRAFFIC)} | form"
+        made.append(results.dated(head, results.together(alone)))
+    if by_k:
+        head = f"release, adversarial | {' | '.join(DRAFTS)}"
+        made.append(results.table(head, by_k))
+    return "\n".join(made)
 
 
 def pairs_table(releases: Iterable[Release]) -> str:
-    """Return the same of other reasoning parsers, a row for each pair of parsers."""
-    rows = []
+    """Return the same of other reasoning parsers, a table for each release; pairs of
+    parsers with equal figures share a row.
+    """
+    made = []
     for release in releases:
         runs = results.read(LANE, release.name)
         pairs = dict.fromkeys(kind.split()[1] for kind in runs if "/" in kind)
+        rows = []
         for pair in pairs:
             of_pair = {
                 kind: runs[name]
@@ -106,8 +121,11 @@ def pairs_table(releases: Iterable[Release]) -> str:
             }
             cells = [_change(of_pair, traffic, _worst_right) for traffic in TRAFFIC]
             day = results.taken(of_pair.values(), SUITE_VERSION, release.name)
-            rows.append([release.name, pair, *cells, day])
-    return results.table(f"release | pair | {' | '.join(TRAFFIC)} | taken", rows)
+            rows.append([pair, *cells, day])
+        if rows:
+            head = f"{release.name}: pair | {' | '.join(TRAFFIC)}"
+            made.append(results.dated(head, results.together(rows)))
+    return "\n".join(made) or f"{results.NOT_RUN}\n"
 
 
 def plugin_table(releases: Iterable[Release]) -> str:
@@ -116,7 +134,7 @@ def plugin_table(releases: Iterable[Release]) -> str:
     for release, cells in results.asked(LANE, releases, ["plugin"]):
         day = results.taken(cells.values(), SUITE_VERSION, release.name)
         rows.append([release.name, *_figures({"patched": cells["plugin"]}), day])
-    return results.table(f"{HEAD} | taken", results.together(rows))
+    return results.dated(HEAD, results.together(rows))
 
 
 def _figures(runs: Mapping[str, results.Cell]) -> list[str]:
@@ -171,7 +189,7 @@ def corpora_table(releases: Iterable[Release]) -> str:
 
     Behind a semicolon the further cases that can be read in several ways, as meant.
     """
-    rows, by_corpus = [], []
+    rows, by_corpus, worse = [], [], []
     for release, run in results.asked("corpora", releases, READERS):
         by_reader = {name: _corpora(row) for name, row in run.items()}
         names = [
@@ -180,14 +198,17 @@ def corpora_table(releases: Iterable[Release]) -> str:
         for corpus in names if release.default else ():
             stock, *ours = (by_reader.get(each, {}).get(corpus) for each in READERS)
             cells = [_cell(stock, ("ran",)), *map(_cell, ours)]
-            by_corpus.append([corpus, *cells, _worse(release, corpus)])
+            by_corpus.append([corpus, *cells])
+            if not (said := _worse(release, corpus)).startswith("0/"):
+                worse.append(f"{corpus} {said}")
         sums = [sum(by_reader.get(each, {}).values(), Counter()) for each in READERS]
         day = results.taken(run.values(), CORPORA_VERSION, release.name)
         rows.append([release.name, *(_cell(count or None) for count in sums), day])
     readers = "stock server | patched server | patched reader alone"
-    whole = results.table(f"release | {readers} | taken", results.together(rows))
-    head = f"corpus, default release | {readers} | worse than stock"
-    return f"{whole}\n{results.table(head, by_corpus)}" if rows else whole
+    whole = results.dated(f"release | {readers}", results.together(rows))
+    listed = results.table(f"corpus, default release | {readers}", by_corpus)
+    than_stock = f"\nWorse than stock: {'; '.join(worse) or 'none'}.\n"
+    return f"{whole}\n{listed}{than_stock}" if rows else whole
 
 
 #: Rows of results/corpora: a server asked a sample, and the reader asked all.

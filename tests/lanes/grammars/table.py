@@ -26,8 +26,8 @@ def table(releases: Iterable[Release]) -> str:
         cost = results.change(cells, lambda cell: f"{cell['most ms a token']:.2g}")
         day = results.taken(cells.values(), SUITE_VERSION, release.name)
         rows.append([release.name, *counts, cost, day])
-    head = ["release", *COUNTS, "most ms of a token's mask", "taken"]
-    return results.table(" | ".join(head), rows)
+    head = ["release", *COUNTS, "most ms of a token's mask"]
+    return results.dated(" | ".join(head), rows)
 
 
 def _share(name: str, of: str, cell: results.Cell) -> str:

@@ -62,8 +62,8 @@ def _judged(
         ]
         for release, cells in results.asked(lane, releases)
     ]
-    head = f"release | not streamed | streamed | {' | '.join(whole)} | taken"
-    return results.table(head, results.together(rows))
+    head = f"release | not streamed | streamed | {' | '.join(whole)}"
+    return results.dated(head, results.together(rows))
 
 
 def _worst(cell: results.Cell) -> str:

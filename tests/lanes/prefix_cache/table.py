@@ -24,8 +24,8 @@ def table(releases: Iterable[Release]) -> str:
         ]
         session = results.change(cells, _turns)
         rows.append([release.name, *shown, session, day])
-    head = "release | MTP or no drafts | drafters | 30 turns, k = 3 | taken"
-    return results.table(head, rows)
+    head = "release | MTP or no drafts | drafters | 30 turns, k = 3"
+    return results.dated(head, rows)
 
 
 def total(cell: results.Cell, drafter: bool) -> results.Cell:

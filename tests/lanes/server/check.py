@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whether a receipt is whole and of the series, and tables of those that are kept."""
 
+import itertools
 import json
 from collections.abc import Iterable, Iterator
+from operator import itemgetter
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -82,14 +84,24 @@ def kept(release: Release) -> Iterator[report.Receipt]:
 
 
 def table(releases: Iterable[Release], target: str) -> str:
-    """Return the receipts of CPUs or GPUs, the newest release first."""
+    """Return receipts of CPUs or GPUs, stock → patched, the newest release first."""
     rows = []
     for release in releases:
         for receipt in kept(release):
             if receipt["target"] == target:
                 gpus = receipt["machine"]["gpus"]
                 day = receipt["taken"] + " (earlier series)" * (not is_current(receipt))
-                shown = report.rows(receipt)
+                shown = _in_both(report.rows(receipt))
                 rows += [[*gpus[:1], release.name, *row, day] for row in shown]
-    head = (*["GPU"] * (target == "cuda"), "release", *report.columns(target), "taken")
-    return results.table(" | ".join(head), rows)
+    server, _, *figures = report.columns(target)
+    head = (*["GPU"] * (target == "cuda"), "release", server, *figures)
+    return results.dated(" | ".join(head), rows)
+
+
+def _in_both(rows: list[list[str]]) -> Iterator[list[str]]:
+    """Yield a row for each server: what its variants have, or once what both have."""
+    for server, group in itertools.groupby(rows, key=itemgetter(0)):
+        by_variant = {variant: figures for _, variant, *figures in group}
+        width = len(next(iter(by_variant.values())))
+        cells = (results.change(by_variant, itemgetter(n)) for n in range(width))
+        yield [server, *(" → ".join(dict.fromkeys(c.split(" → "))) for c in cells)]

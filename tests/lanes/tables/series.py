@@ -9,36 +9,56 @@ from patchset.release import Release
 from patchset.series.mail import Patch
 from patchset.series.read import MODULES, entries, read_series
 
+#: So many patches of the same releases have a list of their own.
+SEVERAL = 3
+
 
 def releases_table(releases: list[Release]) -> str:
-    """Return one row a release: its pin in short, and what its results belong to."""
+    """Return releases with their pin in short, and what their results belong to;
+    neighbours that are alike share a row.
+    """
     rows = []
     for release in releases:
         name = f"**{release.name}** (default)" if release.default else release.name
         patches = [name for name in entries(release) if not name.startswith(MODULES)]
-        cpu = "yes" if release.wheels.get("cpu") else "no"
-        rows.append([name, release.tier, release.torch, cpu, str(len(patches))])
-    head = "release | tier | torch | CPU wheel | patches"
-    return results.table(head, rows)
+        rows.append([name, release.tier, release.torch, str(len(patches))])
+    alike = [
+        [", ".join(row[0] for row in group), *figures]
+        for figures, group in itertools.groupby(rows, key=lambda row: row[1:])
+    ]
+    without = [each.name for each in releases if not each.wheels.get("cpu")]
+    made = results.table("release | tier | torch | patches", alike)
+    return f"{made}\nWithout a CPU wheel: {', '.join(without) or 'none'}.\n"
 
 
 def patches_table(releases: list[Release]) -> str:
     """Return one line a patch: the releases that have it, what became of it upstream if
-    it was submitted, and what it does. Why it exists stands in its reason.md.
+    it was submitted, and what it does. Why it exists stands in its reason.md. Patches
+    of the same releases stand together below these, if there are several.
     """
     by_name: dict[str, list[tuple[Release, Patch]]] = {}
     for release in releases:
         for patch in read_series(release).patches:
             by_name.setdefault(patch.name, []).append((release, patch))
-    lines = []
+    by_span: dict[str, list[tuple[str, str, str]]] = {}
     for name, users in by_name.items():
         patch = users[0][1]
         where = spans([release for release, _ in users], releases)
         what = html.escape(patch.subject, quote=False)  # a tag is shown, not rendered
-        status = dict(patch.trailers)["Upstream-Status"]
+        status = dict(patch.trailers)["Upstream-Status"].partition(" (")[0]
         upstream = "" if status == "not submitted" else f"; {status}"
-        lines.append(f"- **{name}**, {where}{upstream}: {what}.\n")
-    return "".join(lines)
+        by_span.setdefault(where, []).append((name, upstream, what))
+    parts, others = [], []
+    for where, patches in by_span.items():
+        if len(patches) < SEVERAL:
+            others += [(name, f", {where}{more}", what) for name, more, what in patches]
+        else:
+            parts.append(f"{where.capitalize()}:\n\n{_listed(patches)}")
+    return "\n".join([*parts, *[f"Others:\n\n{_listed(others)}"] * bool(others)])
+
+
+def _listed(patches: list[tuple[str, str, str]]) -> str:
+    return "".join(f"- **{name}**{more}: {what}.\n" for name, more, what in patches)
 
 
 def spans(users: list[Release], among: list[Release]) -> str:
