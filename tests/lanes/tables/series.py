@@ -66,7 +66,7 @@ def spans(users: list[Release], among: list[Release]) -> str:
     as "from" or "up to" where they reach the newest or the oldest one.
     """
     if len(users) == len(among) > 2:
-        return "all"
+        return "all releases"
     words: list[str] = []
     numbers = sorted(among.index(release) for release in users)
     # In a run of neighbours, number minus position stays the same.
