@@ -30,3 +30,11 @@ def test_calls(thinking: bool, width: int | None) -> None:
         ("read", {"path": "/a"}),
         ("read", {"path": "/b"}),
     ]
+
+
+@pytest.mark.parametrize("width", [None, 1, 100_000])
+def test_a_call_of_a_tool_that_is_left_out(width: int | None) -> None:
+    text = call("write", ("path", "/a"), ("content", "x"))
+    output = response(text, width, tool_choice=CHOICE, store=False)["output"]
+    assert [item["type"] for item in output] == ["message"]
+    assert output[0]["content"][0]["text"] == text

@@ -67,8 +67,11 @@ def callable_tools(
             schemas[function.name] = function.parameters
         else:
             schemas.update(iter_response_function_tool_info(tool))
-    # A request that names its tool takes no call of another.
     choice = getattr(request, "tool_choice", None)
+    if (allowed := getattr(choice, "tools", None)) is not None:  # /v1/responses
+        names = {str(tool.get("name")) for tool in allowed}
+        return {name: schema for name, schema in schemas.items() if name in names}
+    # A request that names its tool takes no call of another.
     named = getattr(getattr(choice, "function", choice), "name", None)
     return {named: schemas[named]} if named in schemas else schemas
 
