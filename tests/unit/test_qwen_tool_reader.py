@@ -319,6 +319,67 @@ def test_pieces_do_not_matter(text: str) -> None:
                 assert found == expected, (options, cut, at)
 
 
+#: Text of a frame, that says nothing.
+SAID = (
+    "<parameters>\n</parameters>\n",
+    "<!-- all -->\n",
+    "</invoke>\n",
+    ",\n",
+    "None\n",
+)
+
+
+@pytest.mark.parametrize("before", ["", "I look.\n", "I look: ", "- ", "```\n"])
+@pytest.mark.parametrize("said", (*SAID, "</Parameter>\n", "<parameter>\n"))
+def test_text_in_the_frame_of_a_held_call(before: str, said: str) -> None:
+    whole = before + call("write", ("path", "/a"), ("content", "x"))
+    given = TOOLS.__getitem__
+    options: dict[str, Any] = {"parameters_of": given, "required_of": given}
+    for reasoning in (True, False):
+        for tag in ("<parameter=path>\n", "<parameter=content>\n", "</function>\n"):
+            if tag == "<parameter=path>\n" and said == "<parameter>\n":
+                continue
+            text = whole.replace(tag, said + tag)
+            for pieces in ([text], text):
+                found = events(pieces, reasoning=reasoning, **options)
+                values = [text for kind, text in found if kind == "VALUE"]
+                assert (values, found[-1][0]) == (["/a", "x"], "CALL_END")
+
+
+@pytest.mark.parametrize("said", SAID)
+def test_a_call_without_arguments_says_nothing(said: str) -> None:
+    text = f"<tool_call>\n<function=read>\n{said}</function>\n</tool_call>"
+    for pieces in ([text], text):
+        assert events(pieces) == [("CALL", "read"), ("CALL_END", "")]
+    words = "<tool_call>\n<function=read>\nNo path.\n</function>\n</tool_call>"
+    assert events([words], parameters_of=TOOLS.__getitem__) == [("CONTENT", words)]
+    assert events([words]) == [("CALL", "read"), ("CALL_END", "")]
+
+
+@pytest.mark.parametrize("behind", ["", " ok", "]", ";", " <!-- x -->", "\n```"])
+def test_tags_in_the_strings_of_json(behind: str) -> None:
+    edits = '[{"old": "</parameter><parameter=path>"}]' + behind
+    text = call("edit", ("edits", edits), ("path", "/a"))
+    options: dict[str, Any] = {"takes_json": lambda name, key: key == "edits"}
+    options |= {"tools": ("edit",), "parameters_of": lambda name: ("edits", "path")}
+    for at in range(len(text)):
+        found = events([text[:at], text[at:]], **options)
+        assert [text for kind, text in found if kind == "VALUE"] == [edits, "/a"]
+
+
+@pytest.mark.parametrize(
+    "ends", ["</function>\n</tool_call>", "</function></tool_call>"]
+)
+@pytest.mark.parametrize("between", ["", "\n", "\n  ", "x\n"])
+def test_a_value_that_begins_with_closing_tags(ends: str, between: str) -> None:
+    for quoted in (call("read", ("path", "/b")), "<function=read>\n</function>"):
+        content = f"{ends}\n{between}{quoted}"
+        text = call("write", ("path", "/a"), ("content", content))
+        for pieces in ([text], text):
+            found = events(pieces)
+            assert [text for kind, text in found if kind == "VALUE"] == ["/a", content]
+
+
 def test_what_an_empty_object_says() -> None:
     text = "<tool_call>\n<function=read>\n{}\n</function>\n</tool_call>"
     assert events(text) == events([text]) == [("CALL", "read"), ("CALL_END", "")]

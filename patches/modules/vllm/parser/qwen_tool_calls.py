@@ -351,7 +351,7 @@ class Calls:
             return state
         if token.kind != Kind.TOOL_CALL_END or self._json.in_string:
             self._json.add(token.gap + token.text)
-            is_alone = self._json.is_alone
+            is_alone = not self._json.behind.strip()
             return State.JSON_CALL if is_alone else self.quote(self.tokens.at)
         call = read_json_call(self._body(self._held))
         if call is None or call[0] not in self.tools.names:

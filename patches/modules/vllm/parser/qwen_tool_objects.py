@@ -11,6 +11,12 @@ import regex as re
 
 from .qwen_tool_tokens import Kind, trim_name
 
+# What no argument is lost with: comments, tags without attributes, marks, no value.
+_NOTHING = re.compile(
+    r"(?:<!--(?:[^-]|-(?!->))*+-->|</?[\w:-]{1,64}\s*+/?>|\b(?:None|null)\b|[^\w<])*+"
+)
+# And where the function has no parameters, words.
+_WORDS = re.compile(r"[^<=:{}\[\]]*+")
 _GARBLED_PARAMETER = re.compile(r"\s*+<parameter=([^<>\n=]{1,128})([=>])")
 # An escape of JSON, or a backslash that begins none.
 _BACKSLASH = re.compile(r"(?P<kept>\\(?:[\"\\/bfnrt]|u[0-9A-Fa-f]{4}))|\\'?")
@@ -22,8 +28,8 @@ class JsonEnd:
     Attributes:
         length: Characters that were read.
         in_string: Whether a string is open.
-        is_whole: Whether the object has ended,
-        is_alone: and there is nothing but white space behind it.
+        is_whole: Whether the object has ended.
+        behind: What the last piece holds behind its end.
 
     """
 
@@ -35,7 +41,7 @@ class JsonEnd:
         self.length = 0
         self.in_string = False
         self.is_whole = False
-        self.is_alone = True
+        self.behind = ""
 
     def add(self, text: str) -> None:
         self.length += len(text)
@@ -52,7 +58,7 @@ class JsonEnd:
                     self.is_whole = True
                     text = text[match.end() :]
                     break
-        self.is_alone = not self.is_whole or not text.strip()
+        self.behind = text if self.is_whole else ""
 
 
 def read_json(text: str) -> object:
@@ -103,6 +109,8 @@ def read_garbled_call(
         if arguments is None or not all(key in declared for key in arguments):
             return {}, False
         return _texts(arguments), True
+    if _NOTHING.fullmatch(body) or (not declared and _WORDS.fullmatch(body)):
+        return {}, True
     values: dict[str, str] = {}
     *pieces, rest = body.split(Kind.PARAMETER_END)
     is_all = not rest.strip()

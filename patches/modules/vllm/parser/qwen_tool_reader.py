@@ -227,7 +227,7 @@ class QwenToolReader:
         return self._reasoning(token)
 
     def _reasoning(self, token: Token) -> str:
-        output = self._output
+        output, token = self._output, self._joined(token)
         if token.kind == Kind.THINK_END:
             output.deliver(token.gap, "")
             return output.end_reasoning()
@@ -266,13 +266,13 @@ class QwenToolReader:
         return self._call_or_text(token)
 
     def _joined(self, token: Token) -> Token:
-        """The token, joined to the opening that it begins in a plain position, or
-        behind its line's prose.
+        """The token, joined to the opening that it begins; in any other position
+        than a plain one, or behind its line's prose, to what stands behind its name.
         """
         if token.kind in LOOSE and self._tools.names:
             where = self._output.lines.copy(token.gap).position(token.text)
-            if where is not Position.OTHER:
-                in_prose = where is Position.PROSE
+            if where is not Position.OTHER or token.kind == Kind.GARBLED_OPENING:
+                in_prose = where is not Position.PLAIN
                 return self._tokens.opening(self._tokens.at - 1, in_prose=in_prose)
         return token
 

@@ -81,6 +81,7 @@ TEXTS = (
     Kind.MISSPELLED_END,
     Kind.OTHER_END,
     Kind.TOOL_CALL_START,
+    Kind.BARE_PARAMETER,
     *THINK_TAGS,
 )
 # Of a call, if other text may stand within them and behind them.
@@ -374,8 +375,9 @@ class Tokens(list[Token]):
         stand *in_prose*.
         """
         end, length = at, 0
-        texts = (Kind.TEXT,) if self.in_reasoning else TEXTS
-        while (token := self.peek(end)).kind in texts:
+        while (token := self.peek(end)).kind in TEXTS:
+            if token.kind == Kind.THINK_END and self.in_reasoning:
+                break
             length += len(token.gap) + len(token.text)
             if end > at and token.kind == self[end - 1].kind == Kind.TEXT:
                 end -= 1

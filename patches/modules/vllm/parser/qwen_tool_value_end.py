@@ -496,8 +496,9 @@ class Value:
             json.add(token.gap + token.text)
             self._json_tokens += 1
         end = at + self._json_tokens
-        is_alone = json.is_whole and json.is_alone
-        return end if is_alone and read_json(tokens.text(at, end)) is not None else at
+        text = tokens.text(at, end).removesuffix(json.behind)
+        is_json = json.is_whole and json.length - len(json.behind) <= MAX_JSON
+        return end if is_json and read_json(text) is not None else at
 
     def _read(self, token: Token, state: str, begins_line: bool = False) -> str:
         """Read a token, which may be first on the value's own line."""
@@ -743,7 +744,7 @@ _CALL_END: Rules = (
     # Else it is text where something is quoted or held.
     (lambda tag: not tag.is_alone(), Value.literal_sequence),
     # 6. Forgotten tags; an empty value has a line of its own.
-    (lambda tag: tag.is_empty, Value.literal),
+    (lambda tag: tag.is_empty, Value.literal_sequence),
     (_CallEnd.is_forgiven, Value.end_with_call),
     (_CallEnd.may_end_call, Value.hold_part),
     # Else it is text.
