@@ -37,7 +37,7 @@ _LINE = re.compile(
     rf"(?P<entry>{ENTRY}) +(?P<first>v{VERSION})(?: +(?P<last>v{VERSION}))?"
 )
 #: A file that a tree is made of, below ``patches/``.
-INPUT = re.compile(rf"{NAME}/(?:{re.escape(REASON)}|v{VERSION}\.diff)|{_MODULE}")
+INPUT = rf"{NAME}/(?:{re.escape(REASON)}|v{VERSION}\.diff)|{_MODULE}"
 
 #: Bounds, in bytes, of a diff or module and of a list of them.
 MAX_FILE = 2_000_000

@@ -3,11 +3,10 @@
 
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from patchset import files, git
 from patchset.errors import tail
@@ -28,28 +27,19 @@ _CACHES = re.compile(
     r"(^|/)(__pycache__/[^/]+\.(pyc(\.\d+)?|nb[ci])|\.(pytest|mypy|ruff)_cache/.*)$"
 )
 
-
-def _of(pattern: str) -> Callable[[str], str]:
-    """Return a check of a name that leads to no other file."""
-
-    def check(text: str) -> str:
-        if not re.fullmatch(pattern, text):
-            raise ValueError(f"{text[:80]!r} is no part of patches/")
-        return text
-
-    return check
-
-
 #: git's names of a commit and of a file's content.
-Id = Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")]
-Entry = Annotated[str, AfterValidator(_of(ENTRY))]
-Input = Annotated[str, AfterValidator(_of(INPUT.pattern))]
+Id = Annotated[str, Field(pattern=r"^[0-9a-f]{40}\Z")]
+#: Names that lead to no other file.
+Entry = Annotated[str, Field(pattern=rf"^(?:{ENTRY})\Z")]
+Input = Annotated[str, Field(pattern=rf"^(?:{INPUT})\Z")]
 
 
-class StockState(BaseModel):
+class _Stamp(BaseModel):
+    model_config = ConfigDict(frozen=True, regex_engine="python-re")
+
+
+class StockState(_Stamp):
     """Of a stock tree: its only commit, and the source archive."""
-
-    model_config = ConfigDict(frozen=True, populate_by_name=True)
 
     head: Id
     sdist: str
@@ -61,24 +51,20 @@ class StockState(BaseModel):
         return {f"refs/heads/{BRANCH} {self.head}"}
 
 
-class Port(BaseModel):
+class Port(_Stamp):
     """A rebase under way: the release it is from, and that one's commits."""
 
-    model_config = ConfigDict(frozen=True, populate_by_name=True)
-
-    source: str = Field(alias="from", pattern=r"^v[0-9][0-9a-z.]*$")
-    commits: str = Field(alias="range", pattern=r"^[0-9a-f]{40}\.\.[0-9a-f]{40}$")
+    source: str = Field(alias="from", pattern=r"^v[0-9][0-9a-z.]*\Z")
+    commits: str = Field(alias="range", pattern=r"^[0-9a-f]{40}\.\.[0-9a-f]{40}\Z")
 
 
-class State(BaseModel):
+class State(_Stamp):
     """Of a patched tree: the commits that the tool made, and what of.
 
     ``inputs`` are the files that it was made of, by git's names of their contents;
     ``applied`` the entries that have a commit, ``pinned`` the sums that must come out.
     ``stopped``: git am waits, and nothing else is there.
     """
-
-    model_config = ConfigDict(frozen=True)
 
     head: Id
     stock: Id
