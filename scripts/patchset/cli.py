@@ -384,16 +384,18 @@ def doctor_command(python: Path, quiet: bool) -> None:
 
     program = [str(python.absolute()), doctor.__file__]
     program += ["--patches", str(paths.patches_dir())]
-    done = subprocess.run(program, check=False, capture_output=True)
-    out, err = (words.decode(errors="replace") for words in (done.stdout, done.stderr))
-    if not (out or err):
+    done = subprocess.run(
+        program, capture_output=True, encoding="utf-8", errors="replace"
+    )
+    if not (done.stdout or done.stderr):
         raise UsageError(
             f"{python} is not a Python interpreter", "name the environment's bin/python"
         )
-    wrong = (line for line in out.splitlines() if line.startswith("WRONG"))
-    console.result(*(wrong if quiet else out.splitlines()))
-    if err:
-        console.note(err.strip()[-2000:])
+    lines = done.stdout.splitlines()
+    wrong = (line for line in lines if line.startswith("WRONG"))
+    console.result(*(wrong if quiet else lines))
+    if done.stderr:
+        console.note(done.stderr.strip()[-2000:])
     sys.exit(done.returncode)
 
 

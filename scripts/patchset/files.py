@@ -58,19 +58,16 @@ def lock(path: Path) -> Iterator[None]:
     holder has died, with all programs that ``process.run`` started for it.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-    handle = os.open(path.parent / f".{path.name}.lock", flags, 0o644)
-    try:
+    place = path.with_name(f".{path.name}.lock")
+    with contextlib.ExitStack() as held:
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            handle = held.enter_context(_held(place))
         except BlockingIOError:
             console.note(f"another run works on {path.name}; waiting for it")
-            fcntl.flock(handle, fcntl.LOCK_EX)
+            handle = held.enter_context(_held(place, fcntl.LOCK_EX))
         locks_held.add(handle)
+        held.callback(locks_held.discard, handle)
         yield
-    finally:
-        locks_held.discard(handle)
-        os.close(handle)
 
 
 @contextlib.contextmanager
@@ -94,12 +91,13 @@ def _unfinished(path: Path) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def _held(place: Path, how: int = fcntl.LOCK_EX | fcntl.LOCK_NB) -> Iterator[None]:
+def _held(place: Path, how: int = fcntl.LOCK_EX | fcntl.LOCK_NB) -> Iterator[int]:
     """Hold a folder or file itself; BlockingIOError if another run holds it."""
-    handle = os.open(place, os.O_RDONLY | (0 if place.is_dir() else os.O_CREAT))
+    flags = os.O_RDONLY if place.is_dir() else os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
+    handle = os.open(place, flags, 0o644)
     try:
         fcntl.flock(handle, how)
-        yield
+        yield handle
     finally:
         os.close(handle)
 

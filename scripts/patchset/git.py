@@ -75,6 +75,11 @@ def run(
     return out
 
 
+def commit(folder: Path, message: str, epoch: int) -> None:
+    """Commit what is in the index, dated ``epoch``."""
+    run(folder, "commit", "--quiet", "--no-verify", "-m", message, epoch=epoch)
+
+
 def failure(folder: Path, arguments: tuple[str, ...], words: str) -> PatchsetError:
     """Return the error for a git command that failed, whose words may tell of a full
     disk.

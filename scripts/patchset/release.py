@@ -4,6 +4,7 @@
 Each is a file ``patches/releases/<release>/release.toml``.
 """
 
+import functools
 import platform
 import re
 import tomllib
@@ -98,6 +99,12 @@ class Release(_Pinned):
         )
 
 
+@functools.cache
+def version(name: str) -> Version:
+    """Return the version of a release's name."""
+    return Version(name.removeprefix("v"))
+
+
 def this_machine() -> Arch:
     """Return the processor of this machine, as wheels name it."""
     return cast(Arch, platform.machine().replace("arm64", "aarch64"))
@@ -112,9 +119,7 @@ def release_names() -> list[str]:
                 f"{paths.releases_dir() / name} is a link",
                 "a release is a folder of its own: move it there",
             )
-    return sorted(
-        filter(_NAME.fullmatch, names), key=lambda name: Version(name.removeprefix("v"))
-    )
+    return sorted(filter(_NAME.fullmatch, names), key=version)
 
 
 def releases() -> list[Release]:

@@ -15,8 +15,7 @@ from pathlib import Path, PurePosixPath
 
 from patchset import console, files, paths
 from patchset.errors import PatchsetError, UsageError
-from patchset.image import labels, skopeo
-from patchset.image import layer as layers
+from patchset.image import labels, skopeo, thin
 from patchset.image.layout import Part
 from patchset.release import GOARCH
 from patchset.series import patched_files
@@ -101,7 +100,7 @@ def check(base: Base, part: Part, patched: PatchedRelease, folder: Path) -> Path
     Unless it is ``known``, it is fetched into ``folder``. Returns the folder of its
     blobs, if it was.
     """
-    site, info = layers.SITES[patched.target], layers.stock_info(patched)
+    site, info = thin.SITES[patched.target], thin.stock_info(patched)
     blobs = None
     if not known(patched, part):
         blobs = fetch(base, part, folder)

@@ -19,7 +19,7 @@ from uv import find_uv_bin
 from patchset import console, doctor, files, paths, process
 from patchset.errors import MissingToolError
 from patchset.image import buildah, labels, layout, sbom
-from patchset.image.layer import DOCTOR
+from patchset.image.thin import DOCTOR
 from patchset.inputs import lock as locks
 from patchset.inputs.lock import Locked
 from patchset.release import GOARCH, Arch, Target, this_machine

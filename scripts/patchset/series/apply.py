@@ -133,9 +133,8 @@ def add_files(tree: Path, series: Series) -> None:
         place.write_bytes(content)
     if series.modules:
         git.run(tree, "add", "--force", "--", *series.modules)
-        commit = ("commit", "--quiet", "--no-verify", "-m")
         message = f"Add own modules\n\n{ENTRY}: {MODULES}\n"
-        git.run(tree, *commit, message, epoch=series.release.source_date_epoch)
+        git.commit(tree, message, series.release.source_date_epoch)
 
 
 @dataclass

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from patchset import paths
 from patchset.errors import PatchsetError
-from patchset.release import load, release_names
+from patchset.release import load, release_names, version
 from patchset.series import patched_files
 from patchset.series.mail import Patch
 from patchset.series.read import (
@@ -23,7 +23,6 @@ from patchset.series.read import (
     lines,
     read_series,
     variant,
-    version,
 )
 
 #: The folders of ``patches/`` that are no patch.

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 from patchset import paths
 from patchset.errors import PatchsetError
-from patchset.release import Release, release_names
-from patchset.series.read import MODULES, Line, content_of, in_order, lines, version
+from patchset.release import Release, release_names, version
+from patchset.series.read import MODULES, Line, content_of, in_order, lines
 
 #: Where the releases of a line begin.
 _COLUMN = 60

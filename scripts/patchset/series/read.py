@@ -6,17 +6,14 @@ there is one, the last. A patch is a folder: ``reason.md``, and diffs that are n
 the first release that they fit, each valid until the next.
 """
 
-import functools
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from packaging.version import Version
-
 from patchset import files, git, paths
 from patchset.errors import PatchsetError
-from patchset.release import VERSION, Release
+from patchset.release import VERSION, Release, version
 from patchset.series.mail import PATH, PROOF, Patch, PatchFormatError, stored
 
 #: The file that lists the entries.
@@ -57,10 +54,8 @@ class Line:
 
     def takes(self, release: str) -> bool:
         """Return whether a release takes it."""
-        until = version(self.last) if self.last else None
-        return version(self.first) <= version(release) and (
-            until is None or version(release) <= until
-        )
+        last = self.last or release
+        return version(self.first) <= version(release) <= version(last)
 
 
 @dataclass(frozen=True)
@@ -82,12 +77,6 @@ class Series:
         return [MODULES + path for path in self.modules] + [
             patch.name for patch in self.patches
         ]
-
-
-@functools.cache
-def version(name: str) -> Version:
-    """Return the version of a release's name."""
-    return Version(name.removeprefix("v"))
 
 
 def lines_of(

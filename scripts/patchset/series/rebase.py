@@ -5,12 +5,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from packaging.version import Version
-
 from patchset import console, files, git
 from patchset.errors import ConflictError, UsageError, tail
 from patchset.inputs import pin
-from patchset.release import Release, load, releases
+from patchset.release import Release, load, releases, version
 from patchset.series import patched_files
 from patchset.series import state as states
 from patchset.series.apply import (
@@ -71,8 +69,7 @@ def nearest(name: str) -> Release | None:
         for other in releases()
         if other.name != name and patched_files.read(other) is not None
     ]
-    version = Version(name.removeprefix("v"))
-    below = [other for other in others if Version(other.version) < version]
+    below = [other for other in others if version(other.name) < version(name)]
     return below[-1] if below else next(iter(others), None)
 
 

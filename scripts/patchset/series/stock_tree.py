@@ -31,9 +31,7 @@ def stock_tree(release: Release) -> Path:
             with console.step(f"commit the stock tree of {release.name}"):
                 git.run(temp, "init", "--quiet", f"--initial-branch={BRANCH}")
                 git.run(temp, "add", "--all", "--force")
-                commit = ("commit", "--quiet", "--no-verify", "-m")
-                message = f"stock {release.name}"
-                git.run(temp, *commit, message, epoch=release.source_date_epoch)
+                git.commit(temp, f"stock {release.name}", release.source_date_epoch)
             head = git.text(temp, "rev-parse", "HEAD")
             made = StockState(head=head, sdist=source[0], sha256=source[1])
             state.write(temp, made)

@@ -12,7 +12,7 @@ from image import container
 from patchset import console, run_command
 from patchset.errors import PatchsetError
 from patchset.image import labels
-from patchset.image.layer import DOCTOR
+from patchset.image.thin import DOCTOR
 from server import asking, build_dir, vllm_serve
 from server import model as small
 from server.questions import questions
