@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The way back: ``git format-patch`` makes patches of the commits of a tree."""
+"""The way back: patches of the commits of a tree."""
 
 import re
 from dataclasses import dataclass, replace
@@ -8,7 +8,7 @@ from pathlib import Path
 from patchset import files, git, paths
 from patchset.errors import PatchsetError
 from patchset.series.apply import ENTRY, borrow, changes_between
-from patchset.series.mail import MAIL, Patch, PatchFormatError, received
+from patchset.series.mail import Patch, PatchFormatError, committed
 from patchset.series.read import MODULES, NAME
 from patchset.series.state import STOCK_REF
 
@@ -33,6 +33,9 @@ _FORMAT = (
     "--no-encode-email-headers",
     *DIFF,
 )
+#: How a commit is shown before its changes: id, subject and the rest of its message.
+_FORM = "--format=%x00%H%x00%s%x00%b%x00"
+_SHOWN = re.compile(rb"\0([0-9a-f]{40})\0([^\0]*)\0([^\0]*)\0\n*")
 
 
 @dataclass(frozen=True)
@@ -78,18 +81,21 @@ def read_commits(tree: Path) -> Commits:
             f"{tree}: HEAD does not descend from the stock commit",
             f"rebase it onto {STOCK_REF}",
         )
-    commits = git.text(tree, "rev-list", "--reverse", f"{STOCK_REF}..HEAD").split()
+    listed = git.run(tree, "rev-list", "--reverse", f"{STOCK_REF}..HEAD")
+    shown = git.run(tree, "diff-tree", "--stdin", "-p", *DIFF, _FORM, stdin=listed)
+    parts = iter(_SHOWN.split(shown)[1:])
+    commits = list(zip(parts, parts, parts, parts, strict=True))
     found = Commits(tree, {}, [], {})
     faults: list[str] = []
-    mails = re.split(f"^(?={MAIL})".encode(), mails_of(tree, STOCK_REF), flags=re.M)[1:]
-    if len(mails) != len(commits):
+    if len(commits) != listed.count(b"\n"):
         raise PatchsetError(
             f"{tree}: a commit is a merge, or changes nothing",
             "a series is a line of changes: git rebase -i squashes or drops them",
         )
-    for commit, mail in zip(commits, mails, strict=True):
+    for name, subject, message, diff in commits:
+        commit = name.decode()
         try:
-            patch = _named(received(mail, commit[:12]), commit[:12])
+            patch = _named(committed(subject, message, diff, commit[:12]), commit[:12])
         except PatchFormatError as error:
             faults.append(error.message)
         else:

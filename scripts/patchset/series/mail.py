@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A patch: its reason and its hunks, and the mail of both that git writes and takes."""
+"""A patch: its reason and its hunks, and the mail of both that git takes."""
 
 import contextlib
-import email
-import email.policy
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -12,7 +10,7 @@ from dataclasses import dataclass
 from patchset.errors import PatchsetError
 from patchset.release import VERSION
 
-#: Begins each of several mails, as ``git format-patch --zero-commit`` writes it.
+#: Begins each of several mails.
 MAIL = f"From {'0' * 40} Mon Sep 17 00:00:00 2001\n"
 
 #: A path inside vLLM's tree: plain characters, no leading dot.
@@ -36,8 +34,6 @@ _TRAILERS = {
     "Proof": (PROOF, "tests/patches/test_NAME.py"),
 }
 
-_DIFF = re.compile(r"^diff --git ", re.MULTILINE)
-_MESSAGE_END = re.compile(r"^(?:---$|diff --git )", re.MULTILINE)
 #: Lines at which git am ends a message, or which it reads as headers.
 _CUTS = re.compile(
     r"^(?:From |Index: |diff -|--- \S|---\s*$).*|\A(?i:From|Subject|Date):.*",
@@ -129,23 +125,18 @@ def stored(name: str, reason: bytes, diff: bytes, where: object) -> Patch:
         return Patch(name, subject[1], body, trailers, text, paths)
 
 
-def received(raw: bytes, where: object) -> Patch:
-    """Read one mail of ``git format-patch``; the patch has no name yet.
+def committed(subject: bytes, message: bytes, diff: bytes, where: object) -> Patch:
+    """Read a commit; the patch has no name yet.
 
     Raises:
-        PatchFormatError: it is not a mail with a plain text diff.
+        PatchFormatError: it has no subject, or its diff is not a plain one.
     """
     with _format(where):
-        text = _lines(raw)
-        mail = email.message_from_string(text, policy=email.policy.default)
-        subject = re.sub(r"^\[PATCH[^\]]*\] ", "", str(mail["Subject"] or ""))
-        rest = text.partition("\n\n")[2]
-        start, end = _DIFF.search(rest), _MESSAGE_END.search(rest)
-        if not subject or start is None or end is None:
-            raise ValueError("it has no subject, or no diff behind the message")
-        body, trailers = _message(rest[: end.start()].strip("\n"))
-        diff, paths = plain(rest[start.start() :].rstrip("\n"))
-        return Patch("", subject, body, trailers, diff, paths)
+        if not subject:
+            raise ValueError("it has no subject")
+        body, trailers = _message(message.decode().strip("\n"))
+        text, paths = plain(_lines(diff).rstrip("\n"))
+        return Patch("", subject.decode(), body, trailers, text, paths)
 
 
 @contextlib.contextmanager
@@ -153,8 +144,7 @@ def _format(where: object) -> Iterator[None]:
     """Name the file or commit in which something is not as it should be."""
     try:
         yield
-    # The standard library's parser of mails raises all of these.
-    except (ValueError, LookupError, AttributeError, TypeError, NameError) as error:
+    except ValueError as error:
         raise PatchFormatError(
             f"{where}: {error}",
             "docs/patching.md shows a whole patch; git checkout brings a lost one back",
