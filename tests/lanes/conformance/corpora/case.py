@@ -90,3 +90,14 @@ def make(
         },
     }
     return parse(document, name)
+
+
+#: What follows a call: the text between, and the calls behind it.
+Follows = tuple[str, tuple[Call, ...]]
+
+
+def followed(name: str, text: str, call: Call, follows: Follows, **more: Any) -> Case:
+    """Return the text of a call, and what follows it, as the template writes that."""
+    between, calls = follows
+    output = text + between + "\n".join(each.rendered() for each in calls)
+    return make(name, output, (call, *calls), content=between, **more)

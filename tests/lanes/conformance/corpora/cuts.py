@@ -2,7 +2,6 @@
 """Outputs cut at every character: nothing that was cut may look whole."""
 
 import itertools
-import re
 from collections.abc import Iterator, Sequence
 
 from conformance.case import Call, Case
@@ -26,9 +25,7 @@ CALLS = {
             "write",
             {
                 "file_path": "a.md",
-                "content": "A:\n"
-                + spellings.CANONICAL.write(embeddings.QUOTED)
-                + "\nB",
+                "content": "A:\n" + embeddings.QUOTED.rendered() + "\nB",
             },
         ),
     ),
@@ -57,8 +54,6 @@ SPELLINGS = (
 #: Behind every end.
 MORE = 1_000_000
 
-_NEXT = re.compile(r"(?:<tool_call>\s*)?<function=\w+>\s*<parameter=\w+>")
-
 
 def _cuts(
     name: str, calls: tuple[Call, ...], spelling: spellings.Spelling, *, ended: bool
@@ -69,7 +64,7 @@ def _cuts(
     quoted = (embeddings.QUOTED,) if "quotes" in name else ()
     opened, frames, at = [], [], len(before)
     for call, text in zip(calls, texts, strict=True):
-        opened.append(at + _opening(text))
+        opened.append(at + text.index(">", text.index("<parameter=")) + 1)
         frames.append([range(at + a, at + b) for a, b in _frame(call, text, ended)])
         at += len(text) + 1
     for at in range(len(before), len(output)):
@@ -103,12 +98,6 @@ def _frame(call: Call, text: str, ended: bool) -> Iterator[tuple[int, int]]:
             following = text.find(">", text.find("<parameter=", at))
             yield at, following + 1 if following >= at else MORE
     yield len(text), MORE
-
-
-def _opening(text: str) -> int:
-    match = _NEXT.match(text)
-    assert match, text
-    return match.end()
 
 
 def cut(ways: Sequence[spellings.Spelling], *, ended: bool) -> Iterator[Case]:

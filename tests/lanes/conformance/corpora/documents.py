@@ -10,8 +10,7 @@ import re
 from collections.abc import Callable, Iterator
 
 from conformance.case import Call, Case, Tool
-from conformance.corpora import spelling as spellings
-from conformance.corpora.case import BOOLEAN, STRING, TOOLS, make, tool
+from conformance.corpora.case import BOOLEAN, STRING, TOOLS, followed, make, tool
 from patchset import paths
 from patchset.release import load
 
@@ -27,7 +26,6 @@ _KEYS = re.compile(r"<parameter=([A-Za-z_]\w{0,40})>")
 # A model that writes of the end token spells it out; the tokenizer would not.
 _END_TOKENS = re.compile(r"<\|(im_end|endoftext)\|>")
 
-write = spellings.CANONICAL.write
 OWN = (
     *TOOLS,
     tool(
@@ -66,8 +64,8 @@ def hunk(text: str, rng: random.Random) -> str:
 def _tools(text: str) -> tuple[Tool, ...]:
     """Return an agent's tools, and those that the text calls: its quotes could run."""
     names = sorted({*_NAMES.findall(text)} - {one.name for one in OWN})[:8]
-    keys = dict.fromkeys(_KEYS.findall(text))
-    quoted = {key: STRING for key in list(keys)[:8]}
+    keys = list(dict.fromkeys(_KEYS.findall(text)))[:8]
+    quoted = dict.fromkeys(keys, STRING)
     return (*OWN, *(tool(name, {}, **quoted) for name in names))
 
 
@@ -157,15 +155,9 @@ def cases() -> Iterator[Case]:
         tools = _tools(text)
         for operation, build in CALLS.items():
             call = build(name, text, hunk(text, rng))
-            follows = rng.choice([*FOLLOWS])
-            between, calls = FOLLOWS[follows]
-            yield make(
-                f"{operation} / {name} / {follows}",
-                write(call) + between + "".join(map(write, calls)),
-                (call, *calls),
-                tools=tools,
-                content=between,
-            )
+            follows, behind = rng.choice([*FOLLOWS.items()])
+            title = f"{operation} / {name} / {follows}"
+            yield followed(title, call.rendered(), call, behind, tools=tools)
         yield from _said(name, text, rng, tools)
 
 
@@ -186,7 +178,7 @@ def _said(
         for follows, calls in (("prose", ()), ("prose and call", (NEXT,))):
             yield make(
                 f"{operation} / {name} / {follows}",
-                f"{said}{DONE}" + "".join(f"\n\n{write(call)}" for call in calls),
+                f"{said}{DONE}" + "".join(f"\n\n{call.rendered()}" for call in calls),
                 calls,
                 tools=tools,
                 content=said + DONE,
@@ -199,7 +191,7 @@ def _said(
     ):
         yield make(
             f"{operation} / {name} / call",
-            f"{thought}\n</think>\n\n{write(NEXT)}",
+            f"{thought}\n</think>\n\n{NEXT.rendered()}",
             (NEXT,),
             tools=tools,
             content="",

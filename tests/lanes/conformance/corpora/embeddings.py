@@ -7,13 +7,14 @@ written, and what it quotes does not run.
 """
 
 import html
+import itertools
 import json
 import textwrap
 from collections.abc import Callable, Iterator
 
 from conformance.case import Call, Case
 from conformance.corpora import spelling as spellings
-from conformance.corpora.case import make
+from conformance.corpora.case import followed
 
 Way = Callable[[Call], str]
 
@@ -22,7 +23,7 @@ UNDECLARED = Call("WebFetch", {"url": "https://example.org/a?b=1", "prompt": "Su
 SECOND_QUOTED = Call("read", {"file_path": "docs/secret.txt"})
 
 
-canonical = spellings.CANONICAL.write
+canonical = Call.rendered
 one_line = spellings.ONE_LINE.write
 
 
@@ -50,9 +51,8 @@ def _listed(mark: str, before: str, behind: str, write: Way = canonical) -> Way:
     """Return the call as an item of a list, its further lines under the first."""
 
     def embed(call: Call) -> str:
-        pad = " " * len(mark)
-        text = mark + write(call).replace("\n", "\n" + pad)
-        return before + text + behind
+        text = write(call).replace("\n", "\n" + " " * len(mark))
+        return before + mark + text + behind
 
     return embed
 
@@ -377,26 +377,18 @@ FOLLOWS = {
 }
 
 
-def _case(
-    name: str, outer: Call, quoted: tuple[Call, ...], follows: str, ambiguous: str
-) -> Case:
-    between, calls = FOLLOWS[follows]
-    behind = spellings.joined(calls, spellings.CANONICAL, "\n")
-    return make(
-        name=name,
-        output=canonical(outer) + between + behind,
-        calls=(outer, *calls),
-        quoted=quoted,
-        content=between,
-        ambiguous=ambiguous,
-    )
-
-
 def plain(ways: dict[str, Way]) -> Iterator[Case]:
     """Yield each way once: a file is written, and nothing follows."""
     for way, embed in ways.items():
         outer = Call("write", {"file_path": "a.md", "content": embed(QUOTED)})
-        yield _case(way, outer, (QUOTED, SECOND_QUOTED), "end", AMBIGUOUS.get(way, ""))
+        yield followed(
+            way,
+            outer.rendered(),
+            outer,
+            FOLLOWS["end"],
+            quoted=(QUOTED, SECOND_QUOTED),
+            ambiguous=AMBIGUOUS.get(way, ""),
+        )
 
 
 PLACES: dict[str, Callable[[str], Call]] = {
@@ -427,12 +419,15 @@ def _ambiguity(way: str, place: str, kind: str) -> str:
 
 def crossed() -> Iterator[Case]:
     """Yield all ways × place of the parameter × what the quote names × what follows."""
-    for way, embed in {**FIRST, **OTHERS}.items():
-        for place, build in PLACES.items():
-            for kind, call in QUOTES.items():
-                for follows in FOLLOWS:
-                    outer = build(embed(call))
-                    name = " / ".join((way, place, kind, follows))
-                    quoted = (call, SECOND_QUOTED)
-                    ambiguous = _ambiguity(way, place, kind)
-                    yield _case(name, outer, quoted, follows, ambiguous)
+    ways = {**FIRST, **OTHERS}
+    for way, place, kind, follows in itertools.product(ways, PLACES, QUOTES, FOLLOWS):
+        call = QUOTES[kind]
+        outer = PLACES[place](ways[way](call))
+        yield followed(
+            f"{way} / {place} / {kind} / {follows}",
+            outer.rendered(),
+            outer,
+            FOLLOWS[follows],
+            quoted=(call, SECOND_QUOTED),
+            ambiguous=_ambiguity(way, place, kind),
+        )

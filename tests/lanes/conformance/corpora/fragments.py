@@ -9,8 +9,7 @@ import re
 from collections.abc import Callable, Iterator
 
 from conformance.case import Call, Case
-from conformance.corpora import spelling as spellings
-from conformance.corpora.case import make
+from conformance.corpora.case import followed
 
 #: 17 lines, of which at most 9 are quoted: 117 fragments.
 FIRST = """\
@@ -111,15 +110,14 @@ def _ambiguity(position: str, fragment: str) -> str:
 
 def cases(document: str, most: int, position: str) -> Iterator[Case]:
     """Yield fragments of a document, at most so many lines each, in one position."""
-    for follows, (between, calls) in FOLLOWS.items():
+    for follows, behind in FOLLOWS.items():
         for lines, fragment in fragments(document, most):
             outer = POSITIONS[position](fragment)
-            behind = spellings.joined(calls, spellings.CANONICAL, "\n")
-            yield make(
-                name=f"{position} / {follows} / lines {lines}",
-                output=spellings.CANONICAL.write(outer) + between + behind,
-                calls=(outer, *calls),
+            yield followed(
+                f"{position} / {follows} / lines {lines}",
+                outer.rendered(),
+                outer,
+                behind,
                 quoted=QUOTED,
-                content=between,
                 ambiguous=_ambiguity(position, fragment),
             )

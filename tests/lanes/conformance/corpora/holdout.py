@@ -13,7 +13,8 @@ from functools import partial
 from typing import Any
 
 from conformance.case import Call, Case
-from conformance.corpora.case import BOOLEAN, INTEGER, STRING, make, tool
+from conformance.corpora.case import BOOLEAN, INTEGER, STRING, followed, make, tool
+from conformance.corpora.fragments import fragments as parts
 from conformance.corpora.spelling import Spelling
 
 SEED = 20261124
@@ -258,15 +259,8 @@ FOLLOWS = {
 
 
 def _behind(name: str, outer: Call, follows: str, quoted: tuple[Call, ...]) -> Case:
-    between, calls = FOLLOWS[follows]
-    return make(
-        name,
-        write(outer) + between + "".join(write(call) for call in calls),
-        (outer, *calls),
-        quoted,
-        tools=TOOLS,
-        content=between,
-    )
+    text, behind = write(outer), FOLLOWS[follows]
+    return followed(name, text, outer, behind, quoted=quoted, tools=TOOLS)
 
 
 def embeddings() -> Iterator[Case]:
@@ -313,7 +307,7 @@ hello
 </function>
 </tool_call>
 and the answer is `ok`.
-Do not write </parameter> alone.""".split("\n")
+Do not write </parameter> alone."""
 
 
 def fragments() -> Iterator[Case]:
@@ -332,14 +326,12 @@ def fragments() -> Iterator[Case]:
     )
     rng = random.Random(SEED)
     for position, follows in itertools.product(builds, FOLLOWS):
-        for first in range(len(DOCUMENT)):
-            for last in range(first + 1, min(first + 9, len(DOCUMENT)) + 1):
-                if rng.random() < 0.5:
-                    continue
-                text = "\n".join(DOCUMENT[first:last])
+        for lines, text in parts(DOCUMENT, 9):
+            if rng.random() >= 0.5:
                 outer = Call("str_replace", builds[position](text))
-                name = f"{position} / {follows} / {first + 1}-{last}"
-                yield _behind(name, outer, follows, quoted)
+                yield _behind(
+                    f"{position} / {follows} / {lines}", outer, follows, quoted
+                )
 
 
 CORPORA: dict[str, Callable[[], Iterator[Case]]] = {

@@ -73,7 +73,7 @@ def _outputs(
         between = SEPARATORS.get(separator, "")
         if way is spellings.NO_ENDS and between.strip() and count > 1:
             continue  # only a call that follows at once shows where it ends
-        output = spellings.joined(chosen, way, between)
+        output = between.join(way.write(call) for call in chosen)
         texts = [BEFORE[front], *[between] * (count - 1), BEHIND[back]]
         prose = BEHIND[back] or (count > 1 and between.strip())
         words = [

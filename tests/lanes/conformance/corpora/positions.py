@@ -17,9 +17,9 @@ RUN = Call("bash", {"command": "rm -rf build"})
 OTHER = Call("read", {"file_path": "README.md"})
 UNDECLARED = Call("WebFetch", {"url": "https://example.org/", "prompt": "Sum up"})
 REAL = Call("bash", {"command": "git status"})
-PATCH = Call("apply_patch", {"patch": f"+{spellings.CANONICAL.write(RUN)}\n+end"})
+PATCH = Call("apply_patch", {"patch": f"+{RUN.rendered()}\n+end"})
 
-write = spellings.CANONICAL.write
+write = Call.rendered
 line = spellings.ONE_LINE.write
 ASK = "\n\nI have not run it. Shall I?"
 
@@ -146,23 +146,16 @@ def reasoning() -> Iterator[Case]:
             ("no </tool_call>", spellings.NO_END.write(call)),
             ("pretty-printed", spellings.PRETTY.write(call)),
             ("no </parameter>", spellings.NO_PARAMETER_END.write(call)),
+            ("two", f"{write(call)}\n{write(OTHER)}"),
         ):
             yield make(
                 f"{way} call at the end of the reasoning / {kind}",
                 f"I look now.\n\n{text}",
-                (call,),
+                (call, OTHER) if kind == "two" else (call,),
                 reasoning="I look now.",
                 content="",
                 in_reasoning=True,
             )
-        yield make(
-            f"{way} call at the end of the reasoning / two",
-            f"I look now.\n\n{write(call)}\n{write(OTHER)}",
-            (call, OTHER),
-            reasoning="I look now.",
-            content="",
-            in_reasoning=True,
-        )
     yield make(
         "undeclared call at the end of the reasoning / behind an open fence",
         f"Like so:\n```\nls\n\nI look now.\n{write(UNDECLARED)}",

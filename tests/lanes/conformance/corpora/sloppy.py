@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from conformance.case import Call, Case
 from conformance.corpora import embeddings
 from conformance.corpora import spelling as spellings
-from conformance.corpora.case import make
+from conformance.corpora.case import followed
 from conformance.corpora.spelling import Spelling
 
 NEXT = Call("bash", {"command": "git status"})
@@ -16,44 +16,30 @@ FOLLOWS = {
     "prose": ("\n\nThat was it.", ()),
     "call": ("\n", (NEXT,)),
     "prose and call": ("\n\nThen the state.\n", (NEXT,)),
-    "same tool": ("\n", ()),
 }
-QUOTE = f"Intro\n{spellings.CANONICAL.write(embeddings.QUOTED)}\nOutro"
+QUOTE = f"Intro\n{embeddings.QUOTED.rendered()}\nOutro"
 WHOLE = {
     "write": {"file_path": "a.md", "content": "one\ntwo"},
     "edit": {"file_path": "a.md", "old_string": "one", "new_string": "two\nthree"},
 }
 
 
-def _case(name: str, text: str, call: Call, follows: str, **more: object) -> Case:
-    """Return the text of a call, and what follows it."""
-    between, calls = FOLLOWS[follows]
-    if follows == "same tool":
-        calls = (Call(call.name, WHOLE[call.name]),)
-    return make(
-        name=name,
-        output=text + between + spellings.joined(calls, spellings.CANONICAL, "\n"),
-        calls=(call, *calls),
-        content=between,
-        **more,  # type: ignore[arg-type]
-    )
-
-
 def omitted() -> Iterator[Case]:
     """Yield calls without one of their required parameters: 50."""
     for name, values in WHOLE.items():
         for key, kind, follows in itertools.product(
-            values, ("plain", "quoting"), FOLLOWS
+            values, ("plain", "quoting"), (*FOLLOWS, "same tool")
         ):
             left = {k: v for k, v in values.items() if k != key}
             if kind == "quoting":
                 left[list(left)[-1]] = QUOTE
             call = Call(name, left)
-            yield _case(
+            behind = FOLLOWS.get(follows, ("\n", (Call(name, values),)))
+            yield followed(
                 f"{name} without {key} / {kind} / {follows}",
-                spellings.CANONICAL.write(call),
+                call.rendered(),
                 call,
-                follows,
+                behind,
                 quoted=(embeddings.QUOTED,) if kind == "quoting" else (),
             )
 
@@ -71,7 +57,7 @@ VALUES = {
 
 def spelled(spelling: Spelling) -> Iterator[Case]:
     """Yield a spelling × value × what follows: 28."""
-    for value, follows in itertools.product(VALUES, list(FOLLOWS)[:4]):
+    for value, follows in itertools.product(VALUES, FOLLOWS):
         call = Call("write", {"file_path": "a.md", "content": VALUES[value]})
         ambiguous = ""
         if "quoted" in value and spelling in _OPEN:
@@ -80,11 +66,11 @@ def spelled(spelling: Spelling) -> Iterator[Case]:
             ambiguous = "nothing shows where the call ends"
         if follows.startswith("prose") and spelling.bare():
             ambiguous = spellings.EXAMPLE
-        yield _case(
+        yield followed(
             f"{value} / {follows}",
             spelling.write(call),
             call,
-            follows,
+            FOLLOWS[follows],
             quoted=(embeddings.QUOTED,) if "quoted" in value else (),
             ambiguous=ambiguous,
         )
@@ -96,7 +82,7 @@ _OPEN = (spellings.NO_ENDS, spellings.NO_PARAMETER_END)
 def stutter() -> Iterator[Case]:
     """Yield closing tags and sequences given twice: 48."""
     call = Call("write", WHOLE["write"])
-    text = spellings.CANONICAL.write(call)
+    text = call.rendered()
     sequences = (
         ("</parameter>",),
         ("</function>",),
@@ -105,11 +91,9 @@ def stutter() -> Iterator[Case]:
         ("</function>", "</tool_call>"),
         ("</parameter>", "</function>", "</tool_call>"),
     )
-    for tags, gap, follows in itertools.product(
-        sequences, ("", "\n"), list(FOLLOWS)[:4]
-    ):
+    for tags, gap, follows in itertools.product(sequences, ("", "\n"), FOLLOWS):
         sequence = "\n".join(tags)
         head, _, tail = text.rpartition(sequence)
         twice = gap.join((sequence, sequence))
         name = " / ".join((" ".join(tags), "joined" if not gap else "newline", follows))
-        yield _case(name, head + twice + tail, call, follows)
+        yield followed(name, head + twice + tail, call, FOLLOWS[follows])

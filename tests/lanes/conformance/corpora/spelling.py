@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ways to spell a call's frame, as models of this family do."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from conformance.case import Call
@@ -135,7 +134,3 @@ ALL = (*STOCK, *BEYOND)
 
 #: Why a call that is ``bare`` has no one right reading.
 EXAMPLE = "with neither tag and prose behind it: an example, or a bare call"
-
-
-def joined(calls: Iterable[Call], spelling: Spelling, separator: str) -> str:
-    return separator.join(spelling.write(call) for call in calls)
