@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from fnmatch import fnmatch
 from pathlib import Path
@@ -309,8 +310,7 @@ class Case(_Strict):
         tools = None if self.request else self.tools
         expected = expected.model_copy(update={"calls": calls, "tools": tools})
         if start != "thought":
-            as_json = self.output_as_json if json_calls else None
-            output = as_json or self.output
+            output = (json_calls and self.output_as_json) or self.output
             return Run(start=state, output=output, expected=expected)
         gap = THOUGHT_GAP if self.opens_with == "text" else ""
         content = expected.content
@@ -340,20 +340,17 @@ def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Return a JSON object; ValueError if it has a key twice, as a case copied for
     another.
     """
-    members = dict(pairs)
-    if len(members) < len(pairs):
-        names = [key for key, _ in pairs]
-        twice = next(key for key in names if names.count(key) > 1)
-        raise ValueError(f"{twice!r} is given twice")
-    return members
+    counts = Counter(key for key, _ in pairs)
+    if twice := [key for key, count in counts.items() if count > 1]:
+        raise ValueError(f"{twice[0]!r} is given twice")
+    return dict(pairs)
 
 
 def read(path: Path) -> Iterator[Case]:
     """Yield the cases of a group's file; a file of another kind is one case."""
     name = path.stem
     try:
-        text = path.read_text(encoding="utf-8")
-        group = json.loads(text, object_pairs_hook=unique)
+        group = json.loads(path.read_text("utf-8"), object_pairs_hook=unique)
         if "cases" not in group:
             yield parse(group, name)
             return

@@ -143,18 +143,17 @@ def does(call: ReadCall, tools: Iterable[Tool] | None) -> str:
         tools: Those that the client has, None if that is not known.
 
     """
-    given = _given(call)
-    if given is None:
+    if call.given is None:
         return ""
     schemas = None if tools is None else {t.name: t.parameters for t in tools}
-    if schemas is None or _admits(schemas.get(call.name, False), _numbers(given)):
+    if schemas is None or _admits(schemas.get(call.name, False), _numbers(call.given)):
         return "runs"
     return "refused"
 
 
 def acts(reading: Reading, want: Expected) -> list[Act]:
     calls = reading.calls if not reading.failed else ()
-    return [[does(c, want.tools), c.name, canonical(_given(c))] for c in calls]
+    return [[does(c, want.tools), c.name, canonical(c.given)] for c in calls]
 
 
 def _admits(schema: Any, value: Any) -> bool:
@@ -185,11 +184,6 @@ def _admits(schema: Any, value: Any) -> bool:
     return True
 
 
-def _given(call: ReadCall) -> Any:
-    """Return the arguments that a client has of a call; None if it can read none."""
-    return call.parsed if call.opened is None else call.opened
-
-
 def _arguments(
     label: str, got: ReadCall, want: Call, expected: Expected
 ) -> Iterator[Found]:
@@ -202,12 +196,12 @@ def _arguments(
             yield harm, f"{label} was cut and looks whole: {canonical(got.parsed)}"
         elif got.text != want.argument_text:
             yield "text", diverge(label, got.text or "", want.argument_text)
-    elif (given := _given(got)) is None:
+    elif got.given is None:
         yield (
             "lost",
             f"{label}: arguments are no JSON object: {(got.text or '')[-80:]!r}",
         )
-    elif (text := canonical(given)) != (asked := canonical(want.arguments)):
+    elif (text := canonical(got.given)) != (asked := canonical(want.arguments)):
         quoted = (text, got.name) in [
             (canonical(c.arguments), c.name) for c in expected.quoted
         ]

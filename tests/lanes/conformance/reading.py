@@ -26,6 +26,11 @@ class ReadCall:
     #: What Anthropic's SDK makes of JSON that is not closed.
     opened: Any = None
 
+    @property
+    def given(self) -> Any:
+        """The arguments that a client has of it; None if it can read none."""
+        return self.parsed if self.opened is None else self.opened
+
 
 @dataclass
 class Reading:

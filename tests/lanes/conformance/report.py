@@ -126,11 +126,6 @@ class Report:
                 add(counts, harm)
         return out
 
-    def show_corpora(self) -> None:
-        for name, tally in self.by_corpus().items():
-            apart = f"; as meant {tally['as_meant']} of {tally['ambiguous']} ambiguous"
-            print(f"{name:20} {words(tally)}{apart if tally['ambiguous'] else ''}")
-
     def document(self) -> dict[str, Any]:
         suite = [result for result in self.results if group(result["case"]) == "suite"]
         ours = replace(self, results=suite)
@@ -179,7 +174,9 @@ def show(report: Report, *, limit: int) -> None:
     for name in TRAFFIC:
         counts = report.tally(ordinary=name == "ordinary").values()
         print(f"{name}: {words(sum(counts, Tally()))}")
-    report.show_corpora()
+    for name, tally in report.by_corpus().items():
+        apart = f"; as meant {tally['as_meant']} of {tally['ambiguous']} ambiguous"
+        print(f"{name:20} {words(tally)}{apart if tally['ambiguous'] else ''}")
     by_sdk = report.by_sdk()
     print(
         f"{report.streams} responses in {report.seconds:.0f} s; {len(by_sdk)} streams "

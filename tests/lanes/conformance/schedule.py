@@ -3,9 +3,11 @@
 whose sum is the token count.
 """
 
+import itertools
 import random
 import re
 import zlib
+from collections.abc import Iterable
 
 #: Draft tokens: 1 to 5 of MTP, 7 and 15 of drafters that look further ahead.
 MTP = (1, 2, 3, 4, 5, 7, 15)
@@ -30,11 +32,6 @@ def column(name: str) -> str:
 COLUMNS = ("not streamed", "k=0", *(f"k={k}" for k in MTP), "split", "whole")
 
 
-def fixed(count: int, width: int) -> tuple[int, ...]:
-    full, rest = divmod(count, width)
-    return (width,) * full + ((rest,) if rest else ())
-
-
 def irregular(count: int, k: int, seed: int | str) -> tuple[int, ...]:
     """Return seeded widths 1..k+1, as speculative decoding delivers them."""
     rng, widths, left = random.Random(f"{k}/{seed}"), [], count
@@ -53,7 +50,8 @@ def named(name: str, count: int) -> tuple[int, ...]:
     if name in ("full", "whole"):
         return (count,)
     if match := re.fullmatch(r"w(\d+)", name):
-        return fixed(count, int(match[1]))
+        full, rest = divmod(count, int(match[1]))
+        return (int(match[1]),) * full + ((rest,) if rest else ())
     if match := re.fullmatch(r"split@(\d+)", name):
         at = int(match[1])
         if not 0 < at < count:
@@ -67,6 +65,12 @@ def named(name: str, count: int) -> tuple[int, ...]:
             raise ValueError(f"the widths must add up to {count} tokens")
         return widths
     raise ValueError(f"unknown schedule {name!r}")
+
+
+def parts(widths: Iterable[int]) -> list[slice]:
+    """Return where a sequence is cut into these widths."""
+    ends = itertools.accumulate(widths, initial=0)
+    return [slice(*pair) for pair in itertools.pairwise(ends)]
 
 
 def _near(texts: list[str], key: str) -> list[int]:

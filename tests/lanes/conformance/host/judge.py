@@ -46,10 +46,9 @@ def script(
     end: str,
     stop: str | int,
 ) -> Script:
-    bursts, at = [], 0
-    for width in widths:
-        bursts.append(("".join(texts[at : at + width]), tuple(ids[at : at + width])))
-        at += width
+    bursts = [
+        ("".join(texts[part]), tuple(ids[part])) for part in schedule.parts(widths)
+    ]
     ended = "stop" if end in ("stop-string", "stop-token") else end
     return Script(tuple(bursts), ended, stop=stop or None)
 
@@ -167,15 +166,17 @@ class Judge:
         }
 
 
-async def results(judges: dict[str, Judge], job: dict[str, Any]) -> dict[str, Any]:
+async def results(
+    judges: dict[str, Judge], case: Case, job: dict[str, Any]
+) -> list[dict[str, Any]]:
     """Return a job's results, by the judges of each reasoning parser that there is."""
-    case, ways = cases.parse(job["case"], job["name"]), surfaces()
-    found = []
-    for surface in job["surfaces"]:
-        for start in job["starts"]:
-            if judge := judges.get(cases.STARTS[start].reasoning):
-                found.append(await judge.run(ways[surface], case, start, job))
-    return {"name": case.name, "results": found}
+    ways = surfaces()
+    return [
+        await judge.run(ways[surface], case, start, job)
+        for surface in job["surfaces"]
+        for start in job["starts"]
+        if (judge := judges.get(cases.STARTS[start].reasoning))
+    ]
 
 
 def judged(case: Case, run: Run, reading: Reading, whole: Reading | None) -> Judged:

@@ -6,25 +6,16 @@ from typing import Any
 
 from conformance.case import Case, Start
 from conformance.reading import ReadCall, Reading, sse
-from conformance.surfaces.request import prompt, thinking_switch, with_fields
+from conformance.surfaces.request import request as common
 
 NAME = "chat"
 PATH = "/v1/chat/completions"
 
 
 def request(case: Case, start: Start, *, stream: bool, model: str) -> dict[str, Any]:
-    body: dict[str, Any] = {
-        "model": model,
-        "messages": [{"role": "user", "content": prompt(case, start)}],
-        "stream": stream,
-        **thinking_switch(start),
-    }
-    if case.tools:
-        body["tools"] = [
-            {"type": "function", "function": t.model_dump()} for t in case.tools
-        ]
-        body["tool_choice"] = case.tool_choice
-    return with_fields(body, case, NAME)
+    tools = [{"type": "function", "function": t.model_dump()} for t in case.tools]
+    more = {"model": model, "stream": stream}
+    return common(case, start, NAME, tools, case.tool_choice, **more)
 
 
 def read_full(body: bytes) -> Reading:

@@ -8,7 +8,7 @@ from jiter import from_json
 
 from conformance.case import Case, Start
 from conformance.reading import ReadCall, Reading, sse
-from conformance.surfaces.request import prompt, thinking_switch, with_fields
+from conformance.surfaces.request import request as common
 
 NAME = "messages"
 PATH = "/v1/messages"
@@ -20,29 +20,23 @@ _FINISH = {
     "stop_sequence": "stop",
 }
 _CHOICE = {"auto": "auto", "none": "none", "required": "any"}
-_DELTA_OF = {
-    "text_delta": "text",
-    "thinking_delta": "thinking",
-    "signature_delta": "thinking",
-    "input_json_delta": "tool_use",
+#: Of which block a delta is, and the field that holds its text.
+_DELTAS = {
+    "text_delta": ("text", "text"),
+    "thinking_delta": ("thinking", "thinking"),
+    "signature_delta": ("thinking", ""),
+    "input_json_delta": ("tool_use", "partial_json"),
 }
 
 
 def request(case: Case, start: Start, *, stream: bool, model: str) -> dict[str, Any]:
-    body: dict[str, Any] = {
-        "model": model,
-        "max_tokens": 100_000,
-        "messages": [{"role": "user", "content": prompt(case, start)}],
-        "stream": stream,
-        **thinking_switch(start),
-    }
-    if case.tools:
-        body["tools"] = [
-            {"name": t.name, "description": t.description, "input_schema": t.parameters}
-            for t in case.tools
-        ]
-        body["tool_choice"] = {"type": _CHOICE[case.tool_choice]}
-    return with_fields(body, case, NAME)
+    tools = [
+        {"name": t.name, "description": t.description, "input_schema": t.parameters}
+        for t in case.tools
+    ]
+    choice = {"type": _CHOICE[case.tool_choice]}
+    more = {"model": model, "stream": stream, "max_tokens": 100_000}
+    return common(case, start, NAME, tools, choice, **more)
 
 
 def read_full(body: bytes) -> Reading:
@@ -126,13 +120,13 @@ class _Blocks:
 
     def start(self, reading: Reading, event: dict[str, Any]) -> None:
         self.none_is_open(reading, "a block starts")
-        if event.get("index") != len(self.blocks):
-            count = len(self.blocks)
-            reading.breaks("index", f"block {event.get('index')} after {count} blocks")
+        index, count = event.get("index"), len(self.blocks)
+        if index != count:
+            reading.breaks("index", f"block {index} after {count} blocks")
         block = event["content_block"]
         field = "thinking" if block["type"] == "thinking" else "text"
         self.blocks.append({**block, "said": block.get(field) or ""})
-        self.open = event.get("index")
+        self.open = index
 
     def stop(self, reading: Reading, event: dict[str, Any]) -> None:
         index = event.get("index")
@@ -149,7 +143,8 @@ class _Blocks:
             reading.fails("block-nesting", f"{kind} for block {index}")
             return
         block = self.blocks[index]
-        if index != self.open or _DELTA_OF.get(kind) != block["type"]:
+        of, field = _DELTAS.get(kind, ("", ""))
+        if index != self.open or of != block["type"]:
             opened = self.blocks[self.open or 0]["type"] if self._has(self.open) else ""
             reading.breaks(
                 "content-inside-call" if opened == "tool_use" else "block-nesting",
@@ -160,13 +155,9 @@ class _Blocks:
             for each in self.blocks
         ):
             reading.breaks("order", "thinking after text or calls")
-        if _DELTA_OF.get(kind) != block["type"]:
-            return
-        if kind == "input_json_delta":
-            reading.pieces += bool(delta["partial_json"])
-            block["said"] += delta["partial_json"]
-        elif kind != "signature_delta":
-            block["said"] += delta["text" if kind == "text_delta" else "thinking"]
+        if of == block["type"] and field:
+            block["said"] += delta[field]
+            reading.pieces += of == "tool_use" and bool(delta[field])
 
     def _has(self, index: int | None) -> bool:
         return isinstance(index, int) and 0 <= index < len(self.blocks)

@@ -7,26 +7,26 @@ from conformance import tokens
 from conformance.case import Case, Start
 
 
-def prompt(case: Case, start: Start) -> str:
-    """Return the user message.
+def request(
+    case: Case,
+    start: Start,
+    surface: str,
+    tools: list[dict[str, Any]],
+    tool_choice: Any,
+    **more: Any,
+) -> dict[str, Any]:
+    """Return the body of a request, with the case's own fields for a surface.
 
-    It names the case, and marks what the chat template must end the prompt with.
+    The question names the case, and marks what the chat template must end the prompt
+    with; the case's messages stand before it.
     """
     mark = "" if start.prompt == "none" else f" [prompt:{start.prompt}]"
-    return f"[case:{case.name}]{mark}"
-
-
-def thinking_switch(start: Start) -> dict[str, Any]:
-    """Return the request field that switches thinking off, if the start asks for it."""
-    if start.enable_thinking is None:
-        return {}
-    return {"chat_template_kwargs": {"enable_thinking": start.enable_thinking}}
-
-
-def with_fields(body: dict[str, Any], case: Case, surface: str) -> dict[str, Any]:
-    """Return the request body with the case's own fields for a surface; its messages
-    stand before the question.
-    """
+    question = {"role": "user", "content": f"[case:{case.name}]{mark}"}
+    body = {"input" if surface == "responses" else "messages": [question], **more}
+    if start.enable_thinking is not None:
+        body["chat_template_kwargs"] = {"enable_thinking": start.enable_thinking}
+    if tools:
+        body |= {"tools": tools, "tool_choice": tool_choice}
     if case.stop_string and surface != "responses":  # that API has no stop strings
         body["stop_sequences" if surface == "messages" else "stop"] = [case.stop_string]
     if case.stop_token:

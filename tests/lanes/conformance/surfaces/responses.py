@@ -7,7 +7,7 @@ from typing import Any
 
 from conformance.case import Case, Start
 from conformance.reading import ReadCall, Reading, sse
-from conformance.surfaces.request import prompt, thinking_switch, with_fields
+from conformance.surfaces.request import request as common
 
 NAME = "responses"
 PATH = "/v1/responses"
@@ -32,19 +32,11 @@ _DONE = {
 
 
 def request(case: Case, start: Start, *, stream: bool, model: str) -> dict[str, Any]:
-    body: dict[str, Any] = {
-        "model": model,
-        "input": [{"role": "user", "content": prompt(case, start)}],
-        "store": False,
-        "stream": stream,
-        **thinking_switch(start),
-    }
-    if case.tools:
-        body["tools"] = [
-            {"type": "function", "strict": False, **t.model_dump()} for t in case.tools
-        ]
-        body["tool_choice"] = case.tool_choice
-    return with_fields(body, case, NAME)
+    tools = [
+        {"type": "function", "strict": False, **t.model_dump()} for t in case.tools
+    ]
+    more = {"model": model, "stream": stream, "store": False}
+    return common(case, start, NAME, tools, case.tool_choice, **more)
 
 
 def _text(item: dict[str, Any]) -> str:
@@ -199,15 +191,11 @@ class _Items:
             self.reading.breaks(
                 "cut-done", "the arguments of an incomplete call are done"
             )
-        if item["type"] in _CALLS:
-            if self.open and item.get("name") != self.open.get("name"):
-                self.reading.breaks(
-                    "name-first",
-                    f"{self.open.get('name')!r} is done as {item.get('name')!r}",
-                )
-            self.whole(item["type"], item[_CALLS[item["type"]]])
-        else:
-            self.whole(item["type"], _text(item))
+        name, added = item.get("name"), (self.open or item).get("name")
+        if item["type"] in _CALLS and name != added:
+            self.reading.breaks("name-first", f"{added!r} is done as {name!r}")
+        field = _CALLS.get(item["type"])
+        self.whole(item["type"], item[field] if field else _text(item))
         _item(self.reading, item)
         self.open, self.told_done = None, False
 
