@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs jobs on a source tree, in processes of its own."""
 
-import itertools
 import json
 import os
-import queue
 import sys
 import threading
 from collections.abc import Generator
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
@@ -53,12 +52,6 @@ class TreeAdapter:
         self._hosts = set[Child]()
         self._closed = threading.Event()
 
-    def environment(self) -> dict[str, str]:
-        env = tree_environment(self.tree)
-        if self.plugin:  # Python imports from a wheel as from a folder
-            env["PYTHONPATH"] += f"{os.pathsep}{self.plugin.resolve()}"
-        return env
-
     def _command(self) -> list[str]:
         return [sys.executable, "-m", "conformance.host", json.dumps(self.parsers)]
 
@@ -67,36 +60,27 @@ class TreeAdapter:
 
         Raises PatchsetError when no process can be started.
         """
-        todo: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
-        done: queue.SimpleQueue[Result | BaseException] = queue.SimpleQueue()
-        count = min(self.workers, max(1, len(jobs)))
         # The longest first, so that no worker is left with a long one at the end.
         longest = sorted(jobs, key=lambda job: -len(job["case"]["output"]))
-        for job in itertools.chain(longest, itertools.repeat(None, count)):
-            todo.put(job)
         self._closed.clear()
-        threads = [
-            threading.Thread(target=self._work, args=(todo, done), daemon=True)
-            for _ in range(count)
-        ]
-        for thread in threads:
-            thread.start()
+        idle: list[Child] = []
+        pool = ThreadPoolExecutor(self.workers)
         try:
-            for _ in jobs:
-                result = done.get()
-                if isinstance(result, BaseException):
-                    raise result
-                yield result
+            judged = [pool.submit(self._judge, job, idle) for job in longest]
+            for each in as_completed(judged):
+                yield each.result()
         finally:
             self._closed.set()
             for host in list(self._hosts):
                 host.end()
-            for thread in threads:
-                thread.join()
+            pool.shutdown(cancel_futures=True)
 
     def _host(self) -> Child:
         """Return a process that runs this tree's code, or raise PatchsetError."""
-        host = Child(self._command(), self.environment(), self.log)
+        env = tree_environment(self.tree)
+        if self.plugin:  # Python imports from a wheel as from a folder
+            env["PYTHONPATH"] += f"{os.pathsep}{self.plugin.resolve()}"
+        host = Child(self._command(), env, self.log)
         self._hosts.add(host)
         if self._closed.is_set():  # it may have been added too late
             host.end()
@@ -112,21 +96,21 @@ class TreeAdapter:
         self.release = ready["release"]
         return host
 
-    def _work(self, todo: Any, done: Any) -> None:
-        """Feed a host until no job is left; a host that dies or hangs over a job is
-        replaced, and the job is wrong.
+    def _judge(self, job: Job, idle: list[Child]) -> Result:
+        """Ask a host that has nothing to do, or a new one; if it dies or hangs over the
+        job, the job is wrong.
         """
         try:
+            host = idle.pop()
+        except IndexError:
             host = self._host()
-            while (job := todo.get()) is not None:
-                result = host.ask(job, JOB_LIMIT_S)
-                done.put(result or _dead(job))
-                if not result:
-                    self._hosts.discard(host)
-                    host.end()
-                    host = self._host()
-        except BaseException as error:  # handed to the reader of the results
-            done.put(error)
+        result: Result | None = host.ask(job, JOB_LIMIT_S)
+        if result is None:
+            self._hosts.discard(host)
+            host.end()
+            return _dead(job)
+        idle.append(host)
+        return result
 
 
 def _dead(job: Job) -> Result:

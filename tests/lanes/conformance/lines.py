@@ -84,7 +84,6 @@ class Standby:
         self._child: Child | None = None
 
     def ask(self, document: Any, limit: float) -> Any:
-        """Return the answer, as ``Child`` does."""
         self._child = self._child or Child(*self._how)
         answer = self._child.ask(document, limit)
         if answer is None:
