@@ -167,6 +167,11 @@ def encode(tokenizer: Any, text: str, *, ordinary_tags: bool = False) -> list[in
     return ids
 
 
+def ended(text: str) -> list[int]:
+    """Return the token ids of an output that the model ended."""
+    return [*encode(load(), text), load().token_to_id(EOS)]
+
+
 def id_of(token: str) -> int:
     """Return a token's id by its text.
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """``python -m grammars``: what a release's grammars admit, and what they cost."""
 
+from collections import Counter
 from typing import Any
 
 import click
@@ -16,6 +17,12 @@ from patchset.series.stock_tree import stock_tree
 #: What a mask may take of the CPU, in milliseconds a token, and of walks, valid.
 MOST_MS = 1.0
 LEAST_VALID = 0.995
+#: What is counted of requests, and of walks.
+OF_REQUESTS = (
+    *("outputs", "admitted", "refused requests", "other at another k"),
+    *("quoting", "forced ends", "ran or cut"),
+)
+OF_WALKS = ("walks", "valid")
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -49,57 +56,41 @@ def command(names: tuple[str, ...], stock: bool, keep: bool, verbose: bool) -> N
 
 def summary(found: Any) -> results.Cell:
     """The counts of all requests, all schemas and the dearest mask of a release."""
-    requests, schemas = found["requests"].values(), found["schemas"].values()
-
-    def total(rows: Any, name: str) -> int:
-        return sum(row.get(name, 0) for row in rows)
-
-    row: dict[str, Any] = {
-        name: total(requests, name)
-        for name in (
-            "outputs",
-            "admitted",
-            "refused requests",
-            "other at another k",
-            "quoting",
-            "forced ends",
-            "ran or cut",
-        )
+    requests, schemas, costs = (
+        {kind: Counter(row) for kind, row in found[part].items()}
+        for part in ("requests", "schemas", "costs")
+    )
+    rows = dict.fromkeys(OF_REQUESTS, requests) | dict.fromkeys(OF_WALKS, schemas)
+    refused = {kind: row["outputs"] - row["admitted"] for kind, row in requests.items()}
+    invalid = {kind: row["walks"] - row["valid"] for kind, row in schemas.items()}
+    return {
+        **{name: sum(row[name] for row in rows[name].values()) for name in rows},
+        "BFCL": found["costs"]["BFCL"],
+        "most ms a token": max(cost["most ms a token"] for cost in costs.values()),
+        "refused": {kind: count for kind, count in refused.items() if count},
+        "invalid": {kind: count for kind, count in invalid.items() if count > 0},
     }
-    row |= {name: total(schemas, name) for name in ("walks", "valid")}
-    costs = found["costs"].values()
-    row["BFCL"] = found["costs"]["BFCL"]
-    row["most ms a token"] = max(cost.get("most ms a token", 0) for cost in costs)
-    lost = {kind: row for kind, row in found["requests"].items() if _lost(row)}
-    row["refused"] = {kind: _lost(row) for kind, row in lost.items()}
-    row["invalid"] = {
-        name: row["walks"] - row.get("valid", 0)
-        for name, row in found["schemas"].items()
-        if row.get("walks", 0) > row.get("valid", 0)
-    }
-    return row
-
-
-def _lost(row: Any) -> int:
-    return int(row.get("outputs", 0) - row.get("admitted", 0))
 
 
 def faults(row: results.Cell) -> list[str]:
     """What a patched release must not show."""
-    wrong = []
-    if row["admitted"] < row["outputs"]:
-        wrong.append(f"ordinary outputs are refused: {row['refused']}")
-    if row["other at another k"]:
-        wrong.append(f"{row['other at another k']} outputs are read otherwise with MTP")
-    if row["ran or cut"]:
-        wrong.append(f"{row['ran or cut']} quoted calls ran at an end that was forced")
-    if row["valid"] < LEAST_VALID * row["walks"]:
-        wrong.append(f"walks with arguments that are not valid: {row['invalid']}")
-    if row["BFCL"].get("refused") or row["BFCL"].get("refused requests"):
-        wrong.append(f"BFCL's answers are refused: {row['BFCL']}")
-    if row["most ms a token"] > MOST_MS:
-        wrong.append(f"a mask takes {row['most ms a token']} ms a token")
-    return wrong
+    moved, ran, cost = (
+        row[name] for name in ("other at another k", "ran or cut", "most ms a token")
+    )
+    bfcl = row["BFCL"].get("refused") or row["BFCL"].get("refused requests")
+    is_wrong = {
+        f"ordinary outputs are refused: {row['refused']}": (
+            row["admitted"] < row["outputs"]
+        ),
+        f"{moved} outputs are read otherwise with MTP": moved,
+        f"{ran} quoted calls ran at an end that was forced": ran,
+        f"walks with arguments that are not valid: {row['invalid']}": (
+            row["valid"] < LEAST_VALID * row["walks"]
+        ),
+        f"BFCL's answers are refused: {row['BFCL']}": bfcl,
+        f"a mask takes {cost} ms a token": cost > MOST_MS,
+    }
+    return [fault for fault, wrong in is_wrong.items() if wrong]
 
 
 run_command.run(command)

@@ -11,16 +11,15 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-import httpx
-
 from conformance import case as suite
 from conformance import tokens
-from conformance.case import STARTS, Case, Tool
+from conformance.case import STARTS, Case, Run, Tool
 from conformance.corpora import load
-from conformance.host.engine import MODEL, SCRIPT, Script, build
+from conformance.host.engine import MODEL, Server
 from conformance.surfaces import surfaces
 from grammars import kinds, schemas
 from grammars.manager import Manager, Recorder, admits, all_admitted
@@ -45,51 +44,31 @@ _PIECES += ["True", "two", "</", " a", "\n\n", ">\n", "value", "parameter"]
 SURFACES = surfaces()
 
 
-class Server:
-    """The release's application, one for each reasoning parser."""
+RUNNER = asyncio.Runner()
 
-    def __init__(self) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._made: dict[str, tuple[Any, Recorder]] = {}
-        self._managers: dict[tuple[str, int], Manager] = {}
 
-    def _application(self, reasoning: str) -> tuple[Any, Recorder]:
-        if reasoning not in self._made:
-            folder = str(tokens.model_folder())
-            app = self._loop.run_until_complete(build(folder, reasoning, []))
-            self._made[reasoning] = app, Recorder(app)
-        return self._made[reasoning]
+@cache
+def application(reasoning: str) -> tuple[Server, Recorder]:
+    server = Server(RUNNER, reasoning)
+    return server, Recorder(server.app)
 
-    def manager(self, reasoning: str, k: int) -> Manager:
-        if (reasoning, k) not in self._managers:
-            made = Manager(self._application(reasoning)[1].config, k)
-            self._managers[reasoning, k] = made
-        return self._managers[reasoning, k]
 
-    def ask(self, reasoning: str, surface: str, body: Any, output: str) -> Any:
-        """What a client reads of an output, not streamed, and the engine's request.
+@cache
+def manager_of(reasoning: str, k: int) -> Manager:
+    return Manager(application(reasoning)[1].config, k)
 
-        Both are None if the request is refused.
-        """
-        app, recorder = self._application(reasoning)
-        ids = [
-            *tokens.encode(tokens.load(), output),
-            tokens.load().token_to_id(tokens.EOS),
-        ]
-        recorder.request = None
 
-        async def post() -> Any:
-            SCRIPT.set(Script(((output, tuple(ids)),), "stop"))
-            transport = httpx.ASGITransport(app, raise_app_exceptions=False)
-            async with httpx.AsyncClient(
-                transport=transport, base_url="http://tree", timeout=60
-            ) as client:
-                return await client.post(SURFACES[surface].PATH, json=body)
+def ask(reasoning: str, surface: str, body: Any, output: str) -> Any:
+    """What a client reads of an output, not streamed, and the engine's request.
 
-        answer = self._loop.run_until_complete(post())
-        if answer.status_code != 200:
-            return None, None
-        return SURFACES[surface].read_full(answer.content), recorder.request
+    Both are None if the request is refused.
+    """
+    server, recorder = application(reasoning)
+    recorder.request = None
+    answer, _ = server.said(SURFACES[surface].PATH, body, output)
+    if answer.status_code != 200:
+        return None, None
+    return SURFACES[surface].read_full(answer.content), recorder.request
 
 
 def questions(wanted: Callable[[Case], bool], names: Any) -> Iterator[Case]:
@@ -107,15 +86,19 @@ def _quotes(case: Case) -> bool:
     return is_one and case.output.count("<function=") > len(calls)
 
 
-def outputs(kind: str, cases: list[Case]) -> Iterator[tuple[Case, str, str, Any]]:
-    """Cases that a model may say to a kind of request: with surface and run."""
+def outputs(kind: str, cases: list[Case]) -> Iterator[tuple[Case, str, Run, Any, Any]]:
+    """Cases that a model may say to a kind of request: with surface and run, the body,
+    and what the engine gets of it.
+    """
     for case in cases:
         if not kinds.means(kind, case):
             continue
         for surface in SURFACES:
             for start in ("plain", "thought"):
                 if kinds.asks(kind, surface) and start in case.starts:
-                    yield case, surface, start, case.run(start)
+                    body = body_of(kind, case, surface, start)
+                    _, request = ask(STARTS[start].reasoning, surface, body, "x")
+                    yield case, surface, case.run(start), body, request
 
 
 def body_of(kind: str, case: Case, surface: str, start: str) -> Any:
@@ -123,14 +106,11 @@ def body_of(kind: str, case: Case, surface: str, start: str) -> Any:
     return kinds.change(body, kind, surface, case)
 
 
-def admitted(server: Server, kind: str, cases: list[Case], found: Counter[str]) -> None:
+def admitted(kind: str, cases: list[Case], found: Counter[str]) -> None:
     """(a) and (b): is each output admitted, and the same at every k?"""
     rng = random.Random(kind)
-    for number, (case, surface, start, run) in enumerate(outputs(kind, cases)):
-        body, reasoning = body_of(kind, case, surface, start), run.start.reasoning
-        _, request = server.ask(reasoning, surface, body, "x")
-        ids = tokens.encode(tokens.load(), run.output)
-        ids.append(tokens.load().token_to_id(tokens.EOS))
+    for number, (case, surface, run, _, request) in enumerate(outputs(kind, cases)):
+        ids = tokens.ended(run.output)
         found["outputs"] += 1
         if request is None:
             found["refused requests"] += 1
@@ -139,7 +119,7 @@ def admitted(server: Server, kind: str, cases: list[Case], found: Counter[str]) 
         # All surfaces make the same grammar: the others answer for one k each.
         every = DRAFTS if surface == "chat" else (0, DRAFTS[1 + number % 5])
         for k in every:
-            manager = server.manager(reasoning, k)
+            manager = manager_of(run.start.reasoning, k)
             for draft in (None, _wrong(ids, k, rng)) if k else (None,):
                 opened = manager.open(request)
                 stops[k, draft is None] = opened and manager.walk(opened, ids, draft)
@@ -148,7 +128,8 @@ def admitted(server: Server, kind: str, cases: list[Case], found: Counter[str]) 
         if (stop := stops[0, True]) and len(sys.argv) > 1:
             at = stop.at
             said = tokens.load().decode(ids[:at], skip_special_tokens=False)[-60:]
-            print(f"{kind} {surface} {start} {case.name}: {said!r}", file=sys.stderr)
+            where = f"{kind} {surface} {run.start.name} {case.name}"
+            print(f"{where}: {said!r}", file=sys.stderr)
 
 
 def _wrong(ids: list[int], k: int, rng: random.Random) -> Callable[[int], list[int]]:
@@ -161,44 +142,42 @@ def _wrong(ids: list[int], k: int, rng: random.Random) -> Callable[[int], list[i
     return draft
 
 
-def forced(server: Server, kind: str, cases: list[Case], found: Counter[str]) -> None:
+def forced(kind: str, cases: list[Case], found: Counter[str]) -> None:
     """(c): where nothing but the end is admitted, does a quoted call run?"""
-    for case, surface, start, run in outputs(kind, cases):
-        body, reasoning = body_of(kind, case, surface, start), run.start.reasoning
-        _, request = server.ask(reasoning, surface, body, "x")
-        manager = server.manager(reasoning, 0)
+    for case, surface, run, body, request in outputs(kind, cases):
+        manager = manager_of(run.start.reasoning, 0)
         if request is None or (opened := manager.open(request)) is None:
             found["free"] += 1
             continue
-        ids = tokens.encode(tokens.load(), run.output)
-        stop = manager.walk(opened, [*ids, manager.end])
+        ids = tokens.ended(run.output)
+        stop = manager.walk(opened, ids)
         found["quoting"] += 1
         if stop is None or not stop.ends:
             continue
         found["forced ends"] += 1
         said = tokens.load().decode(ids[: stop.at], skip_special_tokens=False)
-        reading, _ = server.ask(reasoning, surface, body, said)
+        reading, _ = ask(run.start.reasoning, surface, body, said)
         ran = [(call.name, call.parsed) for call in reading.calls] if reading else []
         meant = [(call.name, call.arguments) for call in case.expected.calls]
         found["ran or cut"] += any(call not in meant for call in ran)
 
 
-def strict_request(server: Server, tools: tuple[Tool, ...]) -> tuple[Any, Any]:
+def strict_request(tools: tuple[Tool, ...]) -> tuple[Any, Any]:
     """A required call of strict tools: as the engine gets it, and its body."""
     case = Case.model_construct(
         name="strict", tools=tools, tool_choice="required", request={}, stop_string=""
     )
     body = body_of("strict, required", case, "chat", "plain")
-    return server.ask("none", "chat", body, "x")[1], body
+    return ask("none", "chat", body, "x")[1], body
 
 
-def walks(server: Server, name: str, schema: Any, found: Counter[str]) -> None:
+def walks(name: str, schema: Any, found: Counter[str]) -> None:
     """(d): is what a random walk writes read back as arguments that are valid?"""
     import xgrammar
 
-    rng, manager = random.Random(name), server.manager("none", 0)
+    rng, manager = random.Random(name), manager_of("none", 0)
     tool = Tool(name="f", parameters=schemas.parameters(m=schema))
-    request, body = strict_request(server, (tool,))
+    request, body = strict_request((tool,))
     if request is None or (opened := manager.open(request)) is None:
         found["refused requests"] += 1
         return
@@ -230,7 +209,7 @@ def walks(server: Server, name: str, schema: Any, found: Counter[str]) -> None:
             found["unended"] += 1
             continue
         found["walks"] += 1
-        reading, _ = server.ask("none", "chat", body, said + tail)
+        reading, _ = ask("none", "chat", body, said + tail)
         calls = reading.calls if reading else []
         if len(calls) == 1 and kinds.valid(calls[0].parsed, tool.parameters):
             found["valid"] += 1
@@ -248,16 +227,16 @@ def _tail(matcher: Any) -> str:
     return ""
 
 
-def cost(server: Server, tools: Any, output: str, found: dict[str, Any]) -> None:
+def cost(tools: Any, output: str, found: dict[str, Any]) -> None:
     """(e): milliseconds of CPU that a token's mask takes, of strict tools' calls."""
-    request, _ = strict_request(server, tools)
-    manager = server.manager("none", 0)
+    request, _ = strict_request(tools)
+    manager = manager_of("none", 0)
     found["requests"] = found.get("requests", 0) + 1
     if request is None or (opened := manager.open(request)) is None:
         found["refused requests"] = found.get("refused requests", 0) + 1
         return
     manager.seconds, manager.masks = 0.0, 0
-    stop = manager.walk(opened, [*tokens.encode(tokens.load(), output), manager.end])
+    stop = manager.walk(opened, tokens.ended(output))
     found["refused"] = found.get("refused", 0) + (stop is not None)
     if stop and len(sys.argv) > 1:
         print(f"cost: {output!r} {stop}", file=sys.stderr)
@@ -265,7 +244,7 @@ def cost(server: Server, tools: Any, output: str, found: dict[str, Any]) -> None
     found["most ms a token"] = max(taken, found.get("most ms a token", 0))
 
 
-def costs(server: Server) -> dict[str, Any]:
+def costs() -> dict[str, Any]:
     """Of some schemas, and of BFCL's with its published answers."""
     found: dict[str, Any] = {}
     import vllm
@@ -276,34 +255,33 @@ def costs(server: Server) -> dict[str, Any]:
     for name, (schema, arguments) in schemas.MANY.items():
         tools = (Tool(name="f", parameters=schema),)
         output, row = template.output([("f", arguments)]), found.setdefault(name, {})
-        cost(server, tools, output, row)
+        cost(tools, output, row)
     with tempfile.TemporaryDirectory() as folder:
         entries, _ = bfcl(Path(folder))
     for entry in entries[::BFCL_STEP]:
         tools = tuple(Tool(**one) for one in entry.tools)
         if entry.calls and kinds.keeps(tools, entry.calls):
             row = found.setdefault("BFCL", {})
-            cost(server, tools, template.output(entry.calls), row)
+            cost(tools, template.output(entry.calls), row)
     return found
 
 
 def main() -> None:
-    server = Server()
     ordinary = list(questions(lambda case: case.ordinary, ORDINARY))
     quoting = list(questions(_quotes, QUOTING))
     found: dict[str, Any] = {"requests": {}, "schemas": {}, "costs": {}}
     for kind in kinds.KINDS:
         row: Counter[str] = Counter()
-        admitted(server, kind, ordinary, row)
-        forced(server, kind, quoting, row)
+        admitted(kind, ordinary, row)
+        forced(kind, quoting, row)
         found["requests"][kind] = row
         print(kind, dict(row), file=sys.stderr)
     for name, schema in schemas.ONE.items():
         row = Counter()
-        walks(server, name, schema, row)
+        walks(name, schema, row)
         found["schemas"][name] = row
         print(name, dict(row), file=sys.stderr)
-    found["costs"] = costs(server)
+    found["costs"] = costs()
     print(found["costs"], file=sys.stderr)
     print(json.dumps(found), flush=True)
 

@@ -46,8 +46,7 @@ def replies(sample: int) -> tuple[list[Case], list[Case]]:
         sample: Each so many-th of BFCL's entries.
     """
     found, _ = entries.load(paths.build_dir() / "bfcl")
-    coder = paths.trees_dir(release.load().name) / bfcl.TEMPLATE
-    template = entries.Template(coder)
+    template = entries.Template(paths.trees_dir(release.load().name) / bfcl.TEMPLATE)
     answers = [
         cases.parse(
             bfcl.job(entry, template)["case"] | {"starts": ["plain", "thought"]},

@@ -5,6 +5,8 @@ import json
 from typing import Any
 
 Body = dict[str, Any]
+#: What a reply said, and the results of its calls.
+Said = tuple[list[Body], list[Body]]
 
 #: ``JavaScript`` has one type of number, and sends the thoughts of a chat by their
 #: older name; ``Python`` sends all as it came.
@@ -36,7 +38,7 @@ def _arguments(text: str, client: str) -> str:
     return text
 
 
-def _chat(reply: Body, client: str) -> list[Body]:
+def _chat(reply: Body, client: str) -> Said:
     message = reply["choices"][0]["message"]
     thought = message.get("reasoning") or message.get("reasoning_content")
     name = "reasoning" if client == "Python" else "reasoning_content"
@@ -53,14 +55,13 @@ def _chat(reply: Body, client: str) -> list[Body]:
         for call in message.get("tool_calls") or ()
     ]
     said |= {"tool_calls": calls} if calls else {}
-    results = [
+    return [said], [
         {"role": "tool", "tool_call_id": call["id"], "content": RESULT}
         for call in calls
     ]
-    return [said, *(results or [QUESTION])]
 
 
-def _responses(reply: Body, client: str) -> list[Body]:
+def _responses(reply: Body, client: str) -> Said:
     items = [
         {name: value for name, value in item.items() if value is not None}
         for item in reply["output"]
@@ -68,7 +69,7 @@ def _responses(reply: Body, client: str) -> list[Body]:
     calls = [item for item in items if item["type"] == "function_call"]
     for call in calls:
         call["arguments"] = _arguments(call["arguments"], client)
-    results = [
+    return items, [
         {
             "type": "function_call_output",
             "call_id": call["call_id"],
@@ -76,10 +77,9 @@ def _responses(reply: Body, client: str) -> list[Body]:
         }
         for call in calls
     ]
-    return [*items, *(results or [QUESTION])]
 
 
-def _messages(reply: Body, client: str) -> list[Body]:
+def _messages(reply: Body, client: str) -> Said:
     blocks = reply["content"]
     calls = [block for block in blocks if block["type"] == "tool_use"]
     if client == "JavaScript":
@@ -91,8 +91,8 @@ def _messages(reply: Body, client: str) -> list[Body]:
         {"type": "tool_result", "tool_use_id": call["id"], "content": RESULT}
         for call in calls
     ]
-    behind = {"role": "user", "content": results} if results else QUESTION
-    return [{"role": "assistant", "content": blocks}, behind]
+    behind = [{"role": "user", "content": results}] if results else []
+    return [{"role": "assistant", "content": blocks}], behind
 
 
 _OF = {"chat": _chat, "responses": _responses, "messages": _messages}
@@ -106,4 +106,5 @@ def again(surface: str, body: Body, reply: Body, client: str) -> Body:
         client: One of ``CLIENTS``.
     """
     field = "input" if surface == "responses" else "messages"
-    return {**body, field: body[field] + _OF[surface](reply, client)}
+    said, results = _OF[surface](reply, client)
+    return {**body, field: [*body[field], *said, *(results or [QUESTION])]}

@@ -13,12 +13,10 @@ from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
-import httpx
-
 from conformance import case as cases
 from conformance import tokens
 from conformance.case import STARTS, Case, Run
-from conformance.host.engine import MODEL, SCRIPT, Script, build
+from conformance.host import engine
 from conformance.surfaces import surfaces
 from history import BLOCKS, SURFACES, TURNS
 from history.clients import CLIENTS, QUESTION, RESULT, again
@@ -33,21 +31,13 @@ class Refused(Exception):
     """A request was not answered, or its reply is none."""
 
 
-class Server:
+class Server(engine.Server):
     """A tree's application with one chat template."""
 
     def __init__(self, runner: asyncio.Runner, template: Path, thinks: bool) -> None:
         self.template, self.thinks = template.read_text(encoding="utf-8"), thinks
-        folder = str(tokens.model_folder())
         options = ["--chat-template", str(template)]
-        reasoning = "qwen3" if thinks else "none"
-        app = runner.run(build(folder, reasoning, options))
-        self._client = httpx.AsyncClient(
-            transport=httpx.ASGITransport(app, raise_app_exceptions=False),
-            base_url="http://tree",
-            timeout=None,
-        )
-        self._run = runner.run
+        super().__init__(runner, "qwen3" if thinks else "none", options)
 
     def ask(self, surface: str, body: Body, output: str) -> tuple[Body, list[int]]:
         """Return a reply that is not streamed, and its prompt's token ids.
@@ -55,15 +45,7 @@ class Server:
         Raises:
             Refused: there is no such reply.
         """
-        ids = tokens.encode(tokens.load(), output)
-        end = tokens.load().token_to_id(tokens.EOS)
-        said = Script(((output, (*ids, end)),), "stop")
-
-        async def post() -> httpx.Response:
-            SCRIPT.set(said)
-            return await self._client.post(surfaces()[surface].PATH, json=body)
-
-        answer = self._run(post())
+        answer, said = self.said(surfaces()[surface].PATH, body, output)
         if answer.status_code != 200 or said.prompt is None:
             raise Refused(answer.text[:200])
         reply: Body = answer.json()
@@ -72,7 +54,7 @@ class Server:
     def body(self, surface: str, case: Case, start: str) -> Body:
         state = STARTS[start]
         way = surfaces()[surface]
-        body: Body = way.request(case, state, stream=False, model=MODEL)
+        body: Body = way.request(case, state, stream=False, model=engine.MODEL)
         thinking = {"enable_thinking": state.prompt == "open"}
         return {**body, "chat_template_kwargs": thinking} if self.thinks else body
 
@@ -244,8 +226,7 @@ def session(server: Server, every: list[Case], surface: str, client: str) -> Bod
                 lost[block] += max(0, whole - hit)
                 rounding[block] += len(before) - whole
             prompts += len(ids)
-        wrote = [*ids, *tokens.encode(tokens.load(), output)]
-        computed.append([*wrote, tokens.load().token_to_id(tokens.EOS)])
+        computed.append([*ids, *tokens.ended(output)])
         body = again(surface, body, reply, client)
     by_block = {str(block): [lost[block], rounding[block]] for block in BLOCKS}
     return {"prompts": prompts, "lost": by_block}

@@ -17,6 +17,8 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Any
 
+import httpx
+
 from conformance import tokens
 
 MODEL = "scripted"
@@ -209,6 +211,31 @@ async def build(
     await init_app_state(**{k: v for k, v in values.items() if k in known})
     logging.getLogger("uvicorn.access").disabled = True
     return app
+
+
+class Server:
+    """A tree's application, whose responses are not streamed."""
+
+    def __init__(
+        self, runner: asyncio.Runner, reasoning: str, extra: list[str] | None = None
+    ) -> None:
+        self.app = runner.run(build(str(tokens.model_folder()), reasoning, extra or []))
+        self._client = httpx.AsyncClient(
+            transport=httpx.ASGITransport(self.app, raise_app_exceptions=False),
+            base_url="http://tree",
+            timeout=None,
+        )
+        self._run = runner.run
+
+    def said(self, path: str, body: Any, output: str) -> tuple[httpx.Response, Script]:
+        """Return the response to a body, and what the engine said to what prompt."""
+        script = Script(((output, tuple(tokens.ended(output))),), "stop")
+
+        async def post() -> httpx.Response:
+            SCRIPT.set(script)
+            return await self._client.post(path, json=body)
+
+        return self._run(post()), script
 
 
 def constrains_to_json() -> bool:
