@@ -11,6 +11,7 @@ with what it must find.
 import contextlib
 import dataclasses
 import inspect
+import itertools
 import zlib
 from collections import Counter, deque
 from collections.abc import Sequence
@@ -133,10 +134,8 @@ class Setting:
         """Whether the release starts a server with it."""
         if (self.drafter or self.unit) and not PLANS:
             return False
-        if (
-            self.unit
-            and "prefix_match_unit" not in settings.CacheConfig.__annotations__
-        ):
+        known = settings.CacheConfig.__annotations__
+        if self.unit and "prefix_match_unit" not in known:
             return False
         if NO_DRAFTS and (self.mtp or self.ahead):
             return False
@@ -172,12 +171,9 @@ class Past:
             self.length.append(self.length[past] + 1)
         return known
 
-    def of(self, tokens: Sequence[int]) -> list[int]:
-        """The prefixes of a text: of no token, of the first, and so on."""
-        lengths = [0]
-        for token in tokens:
-            lengths.append(self.after(lengths[-1], token))
-        return lengths
+    def of(self, tokens: Sequence[int], past: int = 0) -> list[int]:
+        """The prefixes of a text behind one: of no token, of the first, and so on."""
+        return [*itertools.accumulate(tokens, self.after, initial=past)]
 
 
 def next_token(past: int) -> int:
@@ -210,8 +206,6 @@ class _Running:
 
 
 class Engine:
-    """One scheduler and one worker."""
-
     def __init__(self, setting: Setting) -> None:
         init_none_hash(sha256)
         self.setting = setting
@@ -237,21 +231,11 @@ class Engine:
 
     def add(self, prompt: Sequence[int], length: int) -> str:
         name = f"r{len(self.requests)}"
+        facts = {"pooling_params": None, "block_hasher": self._hasher}
+        if "eos_token_id" in Request.__init__.__annotations__:
+            facts["eos_token_id"] = None
         sampling = SamplingParams(temperature=0, max_tokens=length, ignore_eos=True)
-        more = (
-            {"eos_token_id": None}
-            if "eos_token_id" in Request.__init__.__annotations__
-            else {}
-        )
-        request = Request(
-            name,
-            list(prompt),
-            sampling,
-            pooling_params=None,
-            block_hasher=self._hasher,
-            **more,
-        )
-        self.requests[name] = request
+        request = self.requests[name] = Request(name, [*prompt], sampling, **facts)
         self.scheduler.add_request(request)
         return name
 
@@ -313,8 +297,7 @@ class Engine:
         gated = GATES and self.setting.ranks > 1 and self.steps % 3 == 1
         output = self.scheduler.schedule(*([True] if gated else []))
         self._check_blocks()
-        result = self._execute(output, accepted)
-        self._in_flight.append((output, result))
+        self._in_flight.append((output, self._execute(output, accepted)))
         # Scheduling ahead, the scheduler plans a step before it has learnt what came
         # out of the last one.
         while self._in_flight and (
@@ -327,14 +310,14 @@ class Engine:
         self.scheduler.update_from_output(output, result)
         if not self.setting.ahead and self.setting.mtp:
             names = [name for name in result.req_ids if name in self.worker]
-            kept = [self.worker[name].drafts for name in names]
-            if self.setting.grammar:
-                kept = [
-                    drafts if (self.steps + row) % 4 else []
-                    for row, drafts in enumerate(kept)
-                ]
-            drafts = DraftTokenIds(names, kept)
-            self.scheduler.update_draft_token_ids(drafts)
+            takes = self.setting.grammar
+            kept = [
+                []
+                if takes and (self.steps + row) % 4 == 0
+                else self.worker[name].drafts
+                for row, name in enumerate(names)
+            ]
+            self.scheduler.update_draft_token_ids(DraftTokenIds(names, kept))
 
     # The worker
 
@@ -342,39 +325,31 @@ class Engine:
         for name in [*output.finished_req_ids, *(output.preempted_req_ids or ())]:
             self.worker.pop(name, None)
         for new in output.scheduled_new_reqs:
-            blocks = [list(ids) for ids in new.block_ids]
-            self._start(
-                new.req_id,
-                self.requests[new.req_id].all_token_ids,
-                new.num_computed_tokens,
-                blocks,
-            )
-            if (
-                new.req_id not in self._seen
-            ):  # newer workers are told of a resumed request as of a new one
+            self._start(new.req_id, new.num_computed_tokens, new.block_ids)
+            # Newer workers are told of a resumed request as of a new one.
+            if new.req_id not in self._seen:
                 self._seen.add(new.req_id)
                 self.hit_tokens += new.num_computed_tokens
         cached = output.scheduled_cached_reqs
-        for index, name in enumerate(cached.req_ids):
+        for name, computed, blocks in zip(
+            cached.req_ids,
+            cached.num_computed_tokens,
+            cached.new_block_ids,
+            strict=True,
+        ):
             if name in cached.resumed_req_ids:
-                blocks = [list(ids) for ids in cached.new_block_ids[index]]
-                self._start(
-                    name,
-                    self.requests[name].all_token_ids,
-                    cached.num_computed_tokens[index],
-                    blocks,
-                )
-            else:
-                for own, new_ids in zip(
-                    self.worker[name].blocks,
-                    cached.new_block_ids[index] or (),
-                    strict=False,
-                ):
-                    own.extend(new_ids)
+                self._start(name, computed, blocks)
+                continue
+            for own, more in zip(self.worker[name].blocks, blocks or (), strict=False):
+                own.extend(more)
         for copy in getattr(output, "kv_cache_block_copies", None) or ():
-            self._copy_block(copy.src_block_id, copy.dst_block_id)
-        names = list(output.num_scheduled_tokens)
+            old, new = copy.src_block_id, copy.dst_block_id
+            if old in self.attention:
+                self.attention[new] = list(self.attention[old])
+            if old in self.mamba:
+                self.mamba[new] = self.mamba[old]
         scheduled = output.num_scheduled_tokens
+        names = list(scheduled)
         drafted = {
             name: len(output.scheduled_spec_decode_tokens.get(name, ()))
             for name in names
@@ -412,22 +387,18 @@ class Engine:
             pooler_output=[],
         )
 
-    def _start(
-        self, name: str, tokens: Sequence[int], computed: int, blocks: list[list[int]]
-    ) -> None:
-        size = self.setting.block_size
+    def _start(self, name: str, computed: int, blocks: Sequence[Sequence[int]]) -> None:
+        size, tokens = self.setting.block_size, [*self.requests[name].all_token_ids]
         if self.setting.on_v2 and not runners.seeds_by_the_state():
             size = min(size, self.setting.drafter or size)
-        past = self.past.of(tokens)
         self.worker[name] = _Running(
-            list(tokens), past, computed, len(tokens), blocks, (computed - 1) // size
+            tokens,
+            self.past.of(tokens),
+            computed,
+            len(tokens),
+            [list(ids) for ids in blocks],
+            (computed - 1) // size,
         )
-
-    def _copy_block(self, old: int, new: int) -> None:
-        if old in self.attention:
-            self.attention[new] = list(self.attention[old])
-        if old in self.mamba:
-            self.mamba[new] = self.mamba[old]
 
     def _state(self, name: str, column: int) -> int | None:
         blocks = self.worker[name].blocks[MAMBA]
@@ -464,13 +435,13 @@ class Engine:
             return found
         for name in names:
             own = self.worker[name]
+            decodes = own.computed >= own.prefill
             if self.setting.on_v2:
-                decodes = own.computed >= own.prefill
                 counts = drafted[name] or runners.reads_accepted_without_drafts()
                 right = decodes and counts
             else:
-                right = bool(drafted[name]) and scheduled[name] == drafted[name] + 1
-                right |= runners.V1_COUNTS_ALL and own.computed >= own.prefill
+                right = drafted[name] and scheduled[name] == drafted[name] + 1
+                right = right or (runners.V1_COUNTS_ALL and decodes)
             if right:
                 found.add(name)
         return found
@@ -478,9 +449,8 @@ class Engine:
     def _check_attention(self, name: str) -> None:
         own = self.worker[name]
         for group, size in self._attention_groups():
-            begin = 0
-            if group == DRAFTER and self.setting.window:
-                begin = max(0, own.computed - self.setting.window)
+            window = self.setting.window if group == DRAFTER else 0
+            begin = max(0, own.computed - window) if window else 0
             for start in range(begin // size * size, own.computed, size):
                 end = min(start + size, own.computed)
                 held = self.attention.get(own.blocks[group][start // size], [])
@@ -502,8 +472,8 @@ class Engine:
         own = self.worker[name]
         if not own.computed:
             return
-        column = own.column + (own.accepted - 1 if behind_accepted else 0)
-        state = self._state(name, column)
+        behind = own.accepted - 1 if behind_accepted else 0
+        state = self._state(name, own.column + behind)
         if state != own.past[own.computed]:
             what = "none" if state is None else f"one after {self.past.length[state]}"
             same = state is not None and state in own.past
@@ -526,8 +496,7 @@ class Engine:
         # Where the scheduler asks for more drafts than there are, it pads: these are
         # never right.
         drafts = [*own.drafts[:drafted], *[-1] * (drafted - len(own.drafts))]
-        for token in drafts:
-            written.append(self.past.after(written[-1], token))
+        written += self.past.of(drafts, written[-1])[1:]
         for group, size in self._attention_groups():
             for position in range(start, len(written) - 1):
                 block = own.blocks[group][position // size]
@@ -544,8 +513,7 @@ class Engine:
         sampled = [next_token(own.past[-1])]
         while len(sampled) <= drafted and drafts[len(sampled) - 1] == sampled[-1]:
             sampled.append(next_token(written[sure + len(sampled)]))
-        for token in sampled:
-            own.past.append(self.past.after(own.past[-1], token))
+        own.past += self.past.of(sampled, own.past[-1])[1:]
         own.tokens += sampled
         own.computed = sure + len(sampled) - 1
         own.accepted = len(sampled)
@@ -585,12 +553,10 @@ class Engine:
                     f"block {block.block_id}: {uses} uses, counted {block.ref_cnt}"
                 )
         free = {block.block_id for block in pool.free_block_queue.get_all_free_blocks()}
-        if free & held.keys():
-            raise WrongCache(f"blocks {sorted(free & held.keys())} are free and in use")
-        if len(free) + len(held) != len(pool.blocks) - 1:
-            raise WrongCache(
-                f"{len(pool.blocks) - 1 - len(free) - len(held)} blocks are lost"
-            )
+        if both := sorted(free & held.keys()):
+            raise WrongCache(f"blocks {both} are free and in use")
+        if lost := len(pool.blocks) - 1 - len(free) - len(held):
+            raise WrongCache(f"{lost} blocks are lost")
 
 
 class _Model(SimpleNamespace):
@@ -603,25 +569,22 @@ class _Model(SimpleNamespace):
 
 
 def _scheduler(setting: Setting) -> Scheduler:
-    longest = setting.longest
+    size = setting.block_size
     chosen = settings.SchedulerConfig(
         max_num_seqs=setting.requests,
         max_num_batched_tokens=setting.batched_tokens,
         long_prefill_token_threshold=setting.chunk,
-        max_model_len=longest,
+        max_model_len=setting.longest,
         enable_chunked_prefill=True,
         async_scheduling=setting.ahead,
         is_encoder_decoder=False,
     )
     cache = settings.CacheConfig(
-        block_size=setting.block_size,
-        enable_prefix_caching=True,
-        mamba_cache_mode="align",
+        block_size=size, enable_prefix_caching=True, mamba_cache_mode="align"
     )
-    cache.num_gpu_blocks = setting.blocks
-    cache.mamba_block_size = setting.block_size
+    cache.num_gpu_blocks, cache.mamba_block_size = setting.blocks, size
     # As the engine has it: the smallest of all groups.
-    cache.block_size = min(setting.block_size, setting.drafter or setting.block_size)
+    cache.block_size = min(size, setting.drafter or size)
     if setting.unit:
         cache.prefix_match_unit = setting.unit
     speculative = None
@@ -635,7 +598,7 @@ def _scheduler(setting: Setting) -> Scheduler:
         speculative.method = "dflash" if setting.drafter else "mtp"
     model = _Model(
         architectures=["Qwen3_5ForConditionalGeneration"],
-        max_model_len=longest,
+        max_model_len=setting.longest,
         runner_type="generate",
         is_hybrid=True,
         skip_tokenizer_init=True,
@@ -650,7 +613,6 @@ def _scheduler(setting: Setting) -> Scheduler:
     whole = object.__new__(settings.VllmConfig)
     for name, value in {**_defaults(settings.VllmConfig), **facts}.items():
         object.__setattr__(whole, name, value)
-    size = setting.block_size
     full = {"num_kv_heads": 1, "head_size": 1, "dtype": torch.float32}
     specs = {
         "attention": FullAttentionSpec(block_size=size, **full),
@@ -662,12 +624,10 @@ def _scheduler(setting: Setting) -> Scheduler:
             num_speculative_blocks=setting.mtp,
         ),
     }
-    if setting.window:
-        specs["drafter"] = SlidingWindowSpec(
-            block_size=setting.drafter, sliding_window=setting.window, **full
-        )
-    elif setting.drafter:
-        specs["drafter"] = FullAttentionSpec(block_size=setting.drafter, **full)
+    if setting.drafter:
+        full |= {"sliding_window": setting.window} if setting.window else {}
+        kind = SlidingWindowSpec if setting.window else FullAttentionSpec
+        specs["drafter"] = kind(block_size=setting.drafter, **full)
     groups = [KVCacheGroupSpec([name], spec) for name, spec in specs.items()]
     if setting.mtp and not setting.drafter and KNOWS_MTP:
         groups[ATTENTION].is_eagle_group = True
@@ -676,7 +636,6 @@ def _scheduler(setting: Setting) -> Scheduler:
     kept = {}
     if "prefix_cache_retention_interval" in KVCacheConfig.__annotations__:
         kept["prefix_cache_retention_interval"] = cache.prefix_cache_retention_interval
-    kind = AsyncScheduler if setting.ahead else Scheduler
     with contextlib.suppress(ImportError):  # of releases before it
         from vllm.v1.core.single_type_kv_cache_manager import register_all_kvcache_specs
 
@@ -688,14 +647,9 @@ def _scheduler(setting: Setting) -> Scheduler:
     if PLANS:
         from vllm.v1.core.kv_cache_utils import resolve_kv_cache_block_sizes
 
-        sizes = dict(
-            zip(
-                ("block_size", "hash_block_size"),
-                resolve_kv_cache_block_sizes(planned, whole),
-                strict=True,
-            )
-        )
-    return kind(
+        size, hashed = resolve_kv_cache_block_sizes(planned, whole)
+        sizes = {"block_size": size, "hash_block_size": hashed}
+    return (AsyncScheduler if setting.ahead else Scheduler)(
         vllm_config=whole,
         kv_cache_config=planned,
         **sizes,

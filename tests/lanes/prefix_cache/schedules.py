@@ -6,6 +6,7 @@ prompts comes from the cache.
 ``python -m prefix_cache.schedules SHAPE MODE K CACHE SEED`` runs one.
 """
 
+import itertools
 import json
 import logging
 import random
@@ -70,19 +71,12 @@ def setting(shape: str, mode: str, k: int, cache: int) -> Setting:
     """What a schedule is served with; a block is longer than its drafts."""
     scale = 1 if k < BLOCK else 2
     blocks, budget = CACHES[cache]
-    given = SHAPES[shape]
-    sizes: dict[str, Any] = {
-        n: scale * given[n] for n in ("drafter", "window", "unit") if n in given
+    given = {
+        name: value * (scale if name in ("drafter", "window", "unit") else 1)
+        for name, value in SHAPES[shape].items()
     }
-    return Setting(
-        k,
-        scale * BLOCK,
-        blocks,
-        scale * budget,
-        ahead=MODES[mode],
-        grammar=True,
-        **{**given, **sizes},
-    )
+    served: dict[str, Any] = {"ahead": MODES[mode], "grammar": True, **given}
+    return Setting(k, scale * BLOCK, blocks, scale * budget, **served)
 
 
 def judge(shape: str, mode: str, k: int, seeds: int) -> dict[str, Any]:
@@ -93,21 +87,20 @@ def judge(shape: str, mode: str, k: int, seeds: int) -> dict[str, Any]:
     if not setting(shape, mode, k, 0).served:
         return {"runs": 0}
     wrong: list[str] = []
-    runs = stopped = hit = prompts = 0
-    for cache in range(len(CACHES)):
-        for seed in range(seeds):
-            runs += 1
-            try:
-                engine = run(seed, setting(shape, mode, k, cache))
-            except WrongCache as fault:
-                wrong.append(f"'{shape}' {mode} {k} {cache} {seed}: {fault}")
-            except AssertionError:  # vLLM's own: the engine ends
-                stopped += 1
-            else:
-                hit += engine.hit_tokens
-                prompts += engine.prompt_tokens
+    stopped = hit = prompts = 0
+    runs = [*itertools.product(range(len(CACHES)), range(seeds))]
+    for cache, seed in runs:
+        try:
+            engine = run(seed, setting(shape, mode, k, cache))
+        except WrongCache as fault:
+            wrong.append(f"'{shape}' {mode} {k} {cache} {seed}: {fault}")
+        except AssertionError:  # vLLM's own: the engine ends
+            stopped += 1
+        else:
+            hit += engine.hit_tokens
+            prompts += engine.prompt_tokens
     share = round(hit / max(prompts, 1), 2)
-    row = {"runs": runs, "wrong": len(wrong), "hit": share, "first": wrong[:1]}
+    row = {"runs": len(runs), "wrong": len(wrong), "hit": share, "first": wrong[:1]}
     return row | ({"stopped": stopped} if stopped else {})
 
 
@@ -130,21 +123,18 @@ def turns(k: int, count: int = 30) -> float | None:
 
 
 def main(*arguments: str) -> None:
-    """All schedules, or the one that is named."""
     if len(arguments) > 1:
         shape, mode, k, cache, seed = arguments
         run(int(seed), setting(shape, mode, int(k), int(cache)))
         return print("right")
     rows = {}
     for shape, given in SHAPES.items():
-        own = bool(given.get("drafter"))
-        depths = (*KS[1:], DEEP) if own else KS
+        depths = (*KS[1:], DEEP) if "drafter" in given else KS
         rows[shape] = {
             mode: {str(k): judge(shape, mode, k, int(arguments[0])) for k in depths}
             for mode in MODES
         }
-    said = {str(k): turns(k) for k in (0, 3)}
-    print(json.dumps({"shapes": rows, "turns": said}))
+    print(json.dumps({"shapes": rows, "turns": {str(k): turns(k) for k in (0, 3)}}))
 
 
 if __name__ == "__main__":

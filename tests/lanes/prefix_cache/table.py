@@ -35,8 +35,9 @@ def total(cell: results.Cell, drafter: bool) -> results.Cell:
         if shape.startswith("drafter") == drafter:
             for by_k in modes.values():
                 for row in by_k.values():
-                    ended = {n: row.get(n, 0) for n in ("runs", "wrong", "stopped")}
-                    sums.update(ended)
+                    sums.update(
+                        {n: row.get(n, 0) for n in ("runs", "wrong", "stopped")}
+                    )
     return dict(sums)
 
 
