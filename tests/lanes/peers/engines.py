@@ -45,9 +45,9 @@ class Message:
             self.add(index, function.get("name"), function.get("arguments"))
 
 
-#: Takes tools, the output in pieces, its end (``stop`` or ``length``), and whether the
-#: response is streamed; if not, there is one piece.
-Read = Callable[[Tools, list[str], str, bool], Message]
+#: Fills a message; takes tools, the output in pieces, its end (``stop`` or ``length``),
+#: and whether the response is streamed; if not, there is one piece.
+Read = Callable[[Message, Tools, list[str], str, bool], None]
 
 
 class Attributes(type):
@@ -110,8 +110,10 @@ def sglang() -> Read:
     packages("sglang.srt.entrypoints.openai", "sglang.srt.function_call")
     from sglang.srt.function_call.qwen3_coder_detector import Qwen3CoderDetector
 
-    def read(tools: Tools, pieces: list[str], end: str, streamed: bool) -> Message:
-        message, detector = Message(), Qwen3CoderDetector()
+    def read(
+        message: Message, tools: Tools, pieces: list[str], end: str, streamed: bool
+    ) -> None:
+        detector = Qwen3CoderDetector()
         asked = [
             types.SimpleNamespace(
                 type="function", function=types.SimpleNamespace(**tool["function"])
@@ -131,7 +133,6 @@ def sglang() -> Read:
             for number, call in enumerate(result.calls):
                 index = call.tool_index if streamed else number
                 message.add(index, call.name, call.parameters)
-        return message
 
     return read
 
@@ -165,18 +166,18 @@ def lmdeploy() -> Read:
     Parser.set_parsers(None, "qwen3coder", None)
     asked = {"model": "m", "messages": [{"role": "user", "content": "hello"}]}
 
-    def read(tools: Tools, pieces: list[str], end: str, streamed: bool) -> Message:
-        message = Message()
+    def read(
+        message: Message, tools: Tools, pieces: list[str], end: str, streamed: bool
+    ) -> None:
         parser = Parser(ChatCompletionRequest(**asked, tools=tools, tool_choice="auto"))
         if not streamed:
             message.content, calls, _ = parser.parse_complete(pieces[0])
             message.add_all([call.model_dump() for call in calls or []])
-            return message
+            return
         for left, piece in enumerate(pieces, 1 - len(pieces)):
             for delta, _ in parser.stream_chunk(piece, [1], final=left == 0):
                 message.content += delta.content or ""
                 message.add_all([c.model_dump() for c in delta.tool_calls or []])
-        return message
 
     return read
 
@@ -201,8 +202,9 @@ def transformers() -> Read:
     templates = ast.literal_eval(match[1])
     template = next(each for models, each in templates.items() if "qwen3_5" in models)
 
-    def read(tools: Tools, pieces: list[str], end: str, streamed: bool) -> Message:
-        message = Message()
+    def read(
+        message: Message, tools: Tools, pieces: list[str], end: str, streamed: bool
+    ) -> None:
         pieces = [*pieces, *(["<|im_end|>"] if end == "stop" else [])]
         if not streamed:
             whole = chat_parsing.parse_response(
@@ -227,7 +229,6 @@ def transformers() -> Read:
             text = arguments if isinstance(arguments, str) else json.dumps(arguments)
             message.add(index, call["function"]["name"], text)
         message.finish = "tool_calls" if calls else end
-        return message
 
     return read
 
@@ -246,8 +247,10 @@ def mlx_lm() -> Read:
         "tool": [(module.tool_call_end, "normal")],
     }
 
-    def read(tools: Tools, pieces: list[str], end: str, streamed: bool) -> Message:
-        message, calls, text, before = Message(), list[str](), "", "normal"
+    def read(
+        message: Message, tools: Tools, pieces: list[str], end: str, streamed: bool
+    ) -> None:
+        calls, text, before = list[str](), "", "normal"
         state = Machine(edges).make_state("normal")
 
         def segments() -> Iterator[tuple[str, str]]:
@@ -273,7 +276,6 @@ def mlx_lm() -> Read:
         format_calls = ToolCallFormatter(module.parse_tool_call, tools, streamed)
         message.add_all(format_calls(calls))
         message.finish = "tool_calls" if calls and end == "stop" else end
-        return message
 
     return read
 
@@ -288,21 +290,21 @@ def mlx_vlm() -> Read:
     from mlx_vlm.tools.parsers import qwen3_coder as module
     from mlx_vlm.tools.streaming import ToolCallDeltaState
 
-    def read(tools: Tools, pieces: list[str], end: str, streamed: bool) -> Message:
-        message = Message()
+    def read(
+        message: Message, tools: Tools, pieces: list[str], end: str, streamed: bool
+    ) -> None:
         whole = process_tool_calls("".join(pieces), module, tools)
         message.finish = "tool_calls" if whole.calls else end
         if not streamed:
             message.content = whole.remaining_text
             message.add_all(whole.calls)
-            return message
+            return
         deltas = ToolCallDeltaState(module, tools)
         texts = ToolCallStreamState(module.tool_call_start, module.tool_call_end)
         for left, piece in enumerate(pieces, 1 - len(pieces)):
             message.add_all(deltas.feed(piece))
             message.content += texts.feed(piece, last=left == 0) or ""
         message.add_all(deltas.finish(whole.calls))
-        return message
 
     return read
 
@@ -311,8 +313,10 @@ def vllm_mlx() -> Read:
     StandIns(*MLX, "jsonschema")
     from vllm_mlx.tool_parsers.qwen3_xml_tool_parser import Qwen3XMLToolParser
 
-    def read(tools: Tools, pieces: list[str], end: str, streamed: bool) -> Message:
-        parser, message, request = Qwen3XMLToolParser(None), Message(), {"tools": tools}
+    def read(
+        message: Message, tools: Tools, pieces: list[str], end: str, streamed: bool
+    ) -> None:
+        parser, request = Qwen3XMLToolParser(None), {"tools": tools}
         if not streamed:
             whole = parser.extract_tool_calls(pieces[0], request)
             message.content = whole.content
@@ -325,7 +329,6 @@ def vllm_mlx() -> Read:
             before += piece
             message.content += (delta or {}).get("content") or ""
             message.add_all((delta or {}).get("tool_calls"))
-        return message
 
     return read
 
@@ -344,15 +347,16 @@ def rapid_mlx() -> Read:
     config.reasoning_parser = config.reasoning_parser_name = None
     asked = {"model": "m", "messages": [{"role": "user", "content": "hello"}]}
 
-    def read(tools: Tools, pieces: list[str], end: str, streamed: bool) -> Message:
-        message = Message()
+    def read(
+        message: Message, tools: Tools, pieces: list[str], end: str, streamed: bool
+    ) -> None:
         if not streamed:
             request = ChatCompletionRequest(**asked, tools=tools)
             message.content, calls = helpers._parse_tool_calls_with_parser(
                 pieces[0], request, finish_reason=end
             )
             message.add_all([call.model_dump() for call in calls or []])
-            return message
+            return
         processor = StreamingPostProcessor(config, True, request={"tools": tools})
         processor.reset()
 
@@ -375,7 +379,6 @@ def rapid_mlx() -> Read:
             message.content += event.content or ""
             message.add_all(event.tool_calls)
             message.finish = event.finish_reason or message.finish
-        return message
 
     return read
 
@@ -399,9 +402,9 @@ def begin() -> Callable[[Any], Any]:
     read = ENGINES[sys.argv[1]]()
 
     def message(asked: dict[str, Any], name: str) -> dict[str, Any]:
-        pieces = asked["pieces"][name]
+        got, pieces = Message(), asked["pieces"][name]
         try:
-            got = read(asked["tools"], pieces, asked["end"], name != "full")
+            read(got, asked["tools"], pieces, asked["end"], name != "full")
         except Exception as error:  # the code under test may raise anything
             return {"error": f"{type(error).__name__}: {error}"[:200]}
         called = "tool_calls" if got.calls and asked["end"] == "stop" else asked["end"]
