@@ -99,6 +99,8 @@ class QwenParser(DelegatingParser):
     #: ``parallel_tool_calls: false`` needs no grammar, which could not tell a call
     #: from one that the text quotes: ``vllm`` asks.
     keeps_first_call = True
+    #: What models write behind the reasoning, before JSON as well.
+    output_space = r"[ \t\n]{0,16}"
 
     # How an output is read that begins in the reasoning, or does not.
     _open_stream: Callable[[Request], Any]
