@@ -354,12 +354,17 @@ def test_a_call_without_arguments_says_nothing(said: str) -> None:
     words = "<tool_call>\n<function=read>\nNo path.\n</function>\n</tool_call>"
     assert events([words], parameters_of=TOOLS.__getitem__) == [("CONTENT", words)]
     assert events([words]) == [("CALL", "read"), ("CALL_END", "")]
+    undeclared = words.replace("read", "f")
+    assert events([undeclared]) == [("CONTENT", undeclared)]
 
 
-@pytest.mark.parametrize("behind", ["", " ok", "]", ";", " <!-- x -->", "\n```"])
-def test_tags_in_the_strings_of_json(behind: str) -> None:
-    edits = '[{"old": "</parameter><parameter=path>"}]' + behind
-    text = call("edit", ("edits", edits), ("path", "/a"))
+@pytest.mark.parametrize("before", ["", "- ", "I edit: "])
+@pytest.mark.parametrize(
+    "behind", ["]", "] ok", "]]", "];", "] <!-- x -->", "]\n```", ",]", ", True]"]
+)
+def test_tags_in_the_strings_of_json(behind: str, before: str) -> None:
+    edits = '[{"old": "</parameter><parameter=path>"}' + behind
+    text = before + call("edit", ("edits", edits), ("path", "/a"))
     options: dict[str, Any] = {"takes_json": lambda name, key: key == "edits"}
     options |= {"tools": ("edit",), "parameters_of": lambda name: ("edits", "path")}
     for at in range(len(text)):

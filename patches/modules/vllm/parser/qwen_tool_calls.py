@@ -10,7 +10,12 @@ from typing import NamedTuple
 
 from .qwen_tool_answer import EventType, HeldCalls, Output, Position, State
 from .qwen_tool_bounds import MAX_REREADS
-from .qwen_tool_objects import JsonEnd, read_garbled_call, read_json_call
+from .qwen_tool_objects import (
+    JsonEnd,
+    read_garbled_call,
+    read_json_call,
+    says_nothing,
+)
 from .qwen_tool_tokens import (
     CALL_ENDS,
     OPENINGS,
@@ -373,8 +378,11 @@ class Calls:
             if not json.is_whole:
                 json.add(text)
             return State.GARBLED_CALL
-        name = tokens[held.opening - 1].name
-        values, is_all = read_garbled_call(self._body(held), self.tools.declared(name))
+        name, body = tokens[held.opening - 1].name, self._body(held)
+        declared = self.tools.declared(name)
+        values, is_all = read_garbled_call(body, declared)
+        if name in self.tools.names and says_nothing(body, declared):
+            is_all = True
         tokens.at = tokens.sequence_end(tokens.at - 1)
         if not is_all and all(key in values for key in self.tools.required(name)):
             # It would run without what could not be read.

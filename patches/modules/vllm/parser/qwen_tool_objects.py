@@ -109,8 +109,6 @@ def read_garbled_call(
         if arguments is None or not all(key in declared for key in arguments):
             return {}, False
         return _texts(arguments), True
-    if _NOTHING.fullmatch(body) or (not declared and _WORDS.fullmatch(body)):
-        return {}, True
     values: dict[str, str] = {}
     *pieces, rest = body.split(Kind.PARAMETER_END)
     is_all = not rest.strip()
@@ -123,6 +121,12 @@ def read_garbled_call(
         else:
             is_all = is_all and not piece.strip()
     return values, is_all
+
+
+def says_nothing(body: str, declared: Collection[str]) -> bool:
+    """Whether no argument is lost with the body of a garbled call."""
+    is_nothing = _NOTHING.fullmatch(body) is not None
+    return is_nothing or (not declared and _WORDS.fullmatch(body) is not None)
 
 
 def _read_object(text: str) -> dict[str, object] | None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from .qwen_tool_answer import EventType, HeldEnd, Lines, Output, Position, State, Weight
 from .qwen_tool_bounds import MAX_GAP, MAX_JSON, MAX_PARAMETER_ENDS
 from .qwen_tool_calls import Call, Calls
-from .qwen_tool_objects import JsonEnd, read_json
+from .qwen_tool_objects import JsonEnd
 from .qwen_tool_tokens import (
     CALL_ENDS,
     CLOSING,
@@ -32,6 +32,7 @@ from .qwen_tool_tokens import (
     split_gap,
     starts_line,
 )
+from .qwen_tool_values import is_json
 
 
 @dataclass(slots=True)
@@ -484,21 +485,20 @@ class Value:
         """
         tokens, json = self.tokens, self._json
         at = tokens.at - 1
-        if json is None or self.calls.end_at_once:
-            return at
-        if not tokens[at].text.startswith(("[", "{")):
+        if json is None or not tokens[at].text.startswith(("[", "{")):
             return at
         while not json.is_whole and json.length <= MAX_JSON:
             token = tokens.peek(at + self._json_tokens)
             is_tag = token.kind != Kind.TEXT and not json.in_string
-            if is_tag or token.kind == Kind.END:
+            is_over = token.kind == Kind.THINK_END and tokens.in_reasoning
+            if is_tag or is_over or token.kind == Kind.END:
                 return at
             json.add(token.gap + token.text)
             self._json_tokens += 1
         end = at + self._json_tokens
         text = tokens.text(at, end).removesuffix(json.behind)
-        is_json = json.is_whole and json.length - len(json.behind) <= MAX_JSON
-        return end if is_json and read_json(text) is not None else at
+        is_whole = json.is_whole and json.length - len(json.behind) <= MAX_JSON
+        return end if is_whole and is_json(text) else at
 
     def _read(self, token: Token, state: str, begins_line: bool = False) -> str:
         """Read a token, which may be first on the value's own line."""

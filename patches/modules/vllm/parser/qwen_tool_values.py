@@ -435,6 +435,15 @@ def _read(text: str) -> tuple[Any, str]:
     return _read_python(text)
 
 
+def is_json(text: str) -> bool:
+    """Whether a text is read as JSON: see *Nearly JSON*."""
+    try:
+        _read(text)
+    except ValueError:
+        return False
+    return True
+
+
 def _mend_escape(match: re.Match[str]) -> str:
     text: str = match[0]
     if match["kept"]:
