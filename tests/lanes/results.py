@@ -99,11 +99,10 @@ def _commit() -> str:
     Rows, tables and the picture, which lanes write, do not count.
     """
     tables = (":!results", ":!docs/tables.md", ":!docs/faults.svg", ":!README.md")
-    change = ("status", "--porcelain", "--untracked-files=no", "--", ".", *tables)
-    root = paths.project_root()
+    root, what = paths.project_root(), ("--porcelain", "--untracked-files=no")
     try:
         head = git.text(root, "rev-parse", f"--short={DIGITS}", "HEAD")
-        changed = git.text(root, *change)
+        changed = git.text(root, "status", *what, "--", ".", *tables)
     except PatchsetError:
         return "unknown"
     return f"{head}-dirty" if changed else head
@@ -135,13 +134,18 @@ def taken(rows: Iterable[Cell], suite: int, release: str) -> str:
     return f"{day} ({'; '.join(notes)})" if notes else day
 
 
-def warnings(lane: str, suite: int, releases: Iterable[Release]) -> list[str]:
+def warnings(
+    lane: str,
+    suite: int,
+    releases: Iterable[Release],
+    rows: Callable[[str, str], Mapping[str, Cell]] = read,
+) -> list[str]:
     """Return one line for each release whose rows of a lane are out of date."""
     lines = []
     for release in releases:
         old = {
             name: changed
-            for name, row in read(lane, release.name).items()
+            for name, row in rows(lane, release.name).items()
             if (changed := outdated(row, suite, release.name))
         }
         if old:
@@ -163,7 +167,7 @@ def asked(
 
 
 def change(by_kind: Mapping[str, Any], words: Callable[[Any], str]) -> str:
-    """Return stock's words → patched's; that of a missing row is said in its place."""
+    """Return stock's words → patched's; a missing row is said in its place."""
     return " → ".join(
         words(by_kind[kind]) if kind in by_kind else NOT_RUN for kind in KINDS
     )

@@ -50,6 +50,7 @@ def draw(releases: list[Release]) -> str:
         for release in releases
         if set(results.KINDS) <= set(results.read(conformance_table.LANE, release.name))
     ]
+    rows = [(_TOP + _ROW * number, release) for number, release in enumerate(shown)]
     width = _LEFT + 2 * _CELL * len(FAULTS) + 4
     height = _TOP + _ROW * len(shown) + 4
     lines = [
@@ -61,18 +62,20 @@ def draw(releases: list[Release]) -> str:
         x = _LEFT + 2 * _CELL * column
         lines.append(f'<text x="{x + _CELL}" y="22" font-weight="bold">{fault}</text>')
         for side, kind in enumerate(results.KINDS):
-            middle = x + _CELL * side + _CELL // 2
+            left = x + _CELL * side
+            middle = left + _CELL // 2
             lines.append(f'<text x="{middle}" y="48">{kind}</text>')
-            for row, release in enumerate(shown):
+            for y, release in rows:
                 share = conformance_table.share(release, kind, harms)
-                y = _TOP + _ROW * row
-                box = f'x="{x + _CELL * side + 1}" y="{y}" width="{_CELL - 2}"'
-                fill = _colour(share)
-                lines.append(f'<rect {box} height="{_ROW - 2}" fill="{fill}"/>')
-                lines.append(f'<text x="{middle}" y="{y + 16}">{share}</text>')
-    for row, release in enumerate(shown):
-        y = _TOP + _ROW * row + 16
-        lines.append(f'<text x="{_LEFT // 2}" y="{y}">{release.name}</text>')
+                box = f'x="{left + 1}" y="{y}" width="{_CELL - 2}" height="{_ROW - 2}"'
+                lines += [
+                    f'<rect {box} fill="{_colour(share)}"/>',
+                    f'<text x="{middle}" y="{y + 16}">{share}</text>',
+                ]
+    lines += [
+        f'<text x="{_LEFT // 2}" y="{y + 16}">{release.name}</text>'
+        for y, release in rows
+    ]
     return "\n".join([*lines, "</svg>"]) + "\n"
 
 
@@ -111,38 +114,45 @@ def summary_table(releases: list[Release]) -> str:
     """Return what a user feels of a release of each kind, stock → patched; below, the
     oldest day of these figures, and what has changed since.
     """
-    rows, runs = [], []
-    for release in releases:
-        if release.name in SUMMARY:
-            harms = [
+    shown = [release for release in releases if release.name in SUMMARY]
+    rows = [
+        [
+            release.name,
+            *(
                 " → ".join(
-                    conformance_table.share(release, kind, harm)
+                    conformance_table.share(release, kind, harms)
                     for kind in results.KINDS
                 )
-                for harm in HARMS.values()
-            ]
-            ordinary = results.change(results.read("bfcl", release.name), _ordinary)
-            rows.append([release.name, *harms, ordinary, kept.cost(release)])
-            runs += _summed(release)
-    head = f"release | {' | '.join(HARMS)} | ordinary calls wrong | µs a token"
-    return f"{results.table(head, rows)}\n{_taken(runs)}\n"
-
-
-def _summed(release: Release) -> list[tuple[str, list[str]]]:
-    """Return the day of each row that the summary shows, and what has changed since."""
-    rows = [(row, SUITES["bench"]) for row in [kept.read(release.name)] if row]
-    for lane in ("conformance", "bfcl"):
-        found = results.read(lane, release.name)
-        rows += [(found[k], SUITES[lane]) for k in results.KINDS if k in found]
-    return [
-        (row["date"], results.outdated(row, suite, release.name)) for row, suite in rows
+                for harms in HARMS.values()
+            ),
+            results.change(results.read("bfcl", release.name), _ordinary),
+            kept.cost(release),
+        ]
+        for release in shown
     ]
+    head = f"release | {' | '.join(HARMS)} | ordinary calls wrong | µs a token"
+    return f"{results.table(head, rows)}\n{_taken(shown)}\n"
 
 
-def _taken(runs: list[tuple[str, list[str]]]) -> str:
-    """Return when the oldest was taken, and whether all are of today's series and
-    suite.
+def read(lane: str, release: str) -> dict[str, results.Cell]:
+    """Return the rows of a lane by name; the bench has one, of the patched tree."""
+    if lane != "bench":
+        return results.read(lane, release)
+    run = kept.read(release)
+    return {"patched": run} if run else {}
+
+
+def _taken(releases: list[Release]) -> str:
+    """Return when the oldest row of the summary was taken, and whether all are of
+    today's series and suite.
     """
+    runs = [
+        (row["date"], results.outdated(row, SUITES[lane], release.name))
+        for release in releases
+        for lane in ("bench", "conformance", "bfcl")
+        for kind, row in read(lane, release.name).items()
+        if kind in results.KINDS
+    ]
     day = min((day for day, _ in runs), default=results.NOT_RUN)
     old = [changed for _, changed in runs if changed]
     names = {"series": "the patches", "suite": "the suite"}
@@ -202,17 +212,11 @@ DOCUMENTS = {
 
 def stale(releases: list[Release]) -> list[str]:
     """Return one line for each lane and release whose rows are out of date."""
-    lines = [
+    return [
         line
         for lane, suite in SUITES.items()
-        if lane != "bench"
-        for line in results.warnings(lane, suite, releases)
+        for line in results.warnings(lane, suite, releases, read)
     ]
-    for release in releases:
-        run = kept.read(release.name)
-        if run and (what := results.outdated(run, SUITES["bench"], release.name)):
-            lines.append(f"{release.name}, bench: {' and '.join(what)} changed since")
-    return lines
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})

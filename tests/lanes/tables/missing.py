@@ -10,7 +10,6 @@ from collections.abc import Iterator
 import click
 
 import results
-from bench import kept
 from conformance.table import K_BY_K
 from patchset import console, paths, run_command
 from patchset.release import Release, load, releases
@@ -18,7 +17,7 @@ from patchset.series import patched_files
 from patchset.wheel import plugin
 from server import check as receipts
 from server import model
-from tables.__main__ import SUITES, SUMMARY
+from tables.__main__ import SUITES, SUMMARY, read
 
 Command = tuple[str, ...]
 #: A release that takes it makes grammars in the model's own format.
@@ -27,6 +26,8 @@ _GRAMMAR = "vllm/tool_parsers/qwen_structural_tag.py"
 SAMPLE = "40"
 #: Frozen releases whose stock is judged too: PR #35421's, and the last of its kind.
 FROZEN_STOCK = ("v0.16.0", "v0.20.2")
+#: A row of each tree, and the options that choose it.
+SIDES = {"stock": ("--stock",), "patched": ()}
 #: Of the default release: other reasoning parsers that the series reads.
 PAIRS = (
     "nemotron_v3/qwen3_coder",
@@ -42,30 +43,25 @@ def commands(release: Release) -> Iterator[tuple[str, str, Command]]:
     name = release.name
     frozen = release.tier == "frozen"
     quick = frozen and name not in K_BY_K
+
+    def alone(*options: str) -> Command:
+        return ("conformance", name, *options, "--quick", "--results")
+
     # One run judges both trees by suite and corpora.
     drafts = () if release.default else ("--drafts",)
     whole = ("conformance", name, "--guard", "--sample", SAMPLE, *drafts, "--results")
     for kind in ("patched",) if frozen and name not in FROZEN_STOCK else results.KINDS:
-        stock = ("--stock",) if kind == "stock" else ()
-        arguments = ("conformance", name, *stock, "--quick", "--results")
-        yield "conformance", kind, arguments if quick else whole
+        yield "conformance", kind, alone(*SIDES[kind]) if quick else whole
     if not quick:
         yield "conformance", "patched guard", whole
     if (paths.patches_dir() / "plugin" / plugin.PACKAGE / f"{name}.sha256").is_file():
-        wheel = ("--plugin", str(plugin.build()))
-        yield (
-            "conformance",
-            "plugin",
-            ("conformance", name, *wheel, "--quick", "--results"),
-        )
+        yield "conformance", "plugin", alone("--plugin", str(plugin.build()))
     if frozen:
         return
     for kind in results.KINDS:
         yield "corpora", kind, whole
         for pair in PAIRS if release.default else ():
-            stock = ("--stock",) if kind == "stock" else ()
-            arguments = ("conformance", name, *stock, "--pair", pair, "--quick")
-            yield "conformance", f"{kind} {pair}", (*arguments, "--results")
+            yield "conformance", f"{kind} {pair}", alone(*SIDES[kind], "--pair", pair)
     yield "prefix_cache", "patched", ("prefix_cache", name, "--results")
     if _GRAMMAR in (patched_files.read(release) or {}):
         for kind in results.KINDS:
@@ -98,11 +94,8 @@ def is_missing(lane: str, release: Release, row: str) -> bool:
     if lane == "receipts":
         every = receipts.kept(release)
         return not any(receipts.is_current(r) for r in every if r["target"] == row)
-    rows = results.read(lane, release.name) if lane != "bench" else {}
-    kept_row = kept.read(release.name) if lane == "bench" else rows.get(row)
-    return kept_row is None or bool(
-        results.outdated(kept_row, SUITES[lane], release.name)
-    )
+    kept = read(lane, release.name).get(row)
+    return kept is None or bool(results.outdated(kept, SUITES[lane], release.name))
 
 
 def _missing(asked: list[tuple[str, Release, str, Command]]) -> list[Command]:
