@@ -10,8 +10,8 @@ from typing import Any
 import click
 
 from conformance.adapters import Job
+from judges import replay
 from judges.entries import Entry, Template, load
-from judges.replay import replay
 from patchset import paths, release
 
 #: As a client that does not stream, and with 0 to 5 drafted tokens a step. Widths are
@@ -31,26 +31,17 @@ def schedules(entry: Entry) -> dict[str, str]:
 
 
 def job(entry: Entry, template: Template) -> Job:
-    """Return what the host takes: a case of the conformance suite."""
     assert entry.calls
     calls = [{"name": name, "arguments": arguments} for name, arguments in entry.calls]
-    case = {
-        "description": f"BFCL v4, {entry.name}",
-        "class": "must",
-        "source": "bfcl-eval",
-        "tools": entry.tools,
-        "starts": ["plain"],
-        "output": template.output(entry.calls),
-        "expected": {"calls": calls, "finish_reason": "tool_calls"},
-    }
-    return {
-        "name": entry.name,
-        "case": case,
-        "surfaces": ["chat"],
-        "starts": ["plain"],
-        "schedules": list(schedules(entry).values()),
-        "readings": True,
-    }
+    return replay.job(
+        entry.name,
+        "BFCL v4",
+        "plain",
+        schedules(entry).values(),
+        tools=entry.tools,
+        output=template.output(entry.calls),
+        expected={"calls": calls, "finish_reason": "tool_calls"},
+    )
 
 
 def right(entry: Entry, checker: Any, read: dict[str, Any] | None) -> bool:
@@ -93,7 +84,7 @@ def command(names: tuple[str, ...], **how: Any) -> bool:
             if not right(possible[name], checker, one)
         }
 
-    wrong = replay(
+    wrong = replay.replay(
         "bfcl",
         names,
         [job(entry, template) for entry in possible.values()],

@@ -19,7 +19,7 @@ from canitoolcall.fixtures import Family, Fixture, load_family, load_fixtures
 from canitoolcall.results import Observation, ParsedToolCall, ParseResult, Status
 
 from conformance.adapters import Job
-from judges.replay import replay
+from judges import replay
 from patchset import paths
 
 FAMILY = "qwen3-xml"
@@ -38,34 +38,25 @@ def start(fixture: Fixture) -> str:
 
 
 def job(fixture: Fixture) -> Job:
-    """Return what the host takes: a case of the conformance suite, to be read alone."""
     end = "length" if fixture.truncated else "stop"
-    functions = (tool["function"] for tool in fixture.tools)
-    case = {
-        "description": f"canitoolcall, {fixture.id}",
-        "class": "must",
-        "source": "canitoolcall",
-        "tools": [
-            {
-                "name": function["name"],
-                "description": function.get("description", ""),
-                "parameters": function.get("parameters", {}),
-            }
-            for function in functions
-        ],
-        "starts": [start(fixture)],
-        "output": fixture.raw_output,
-        "end": end,
-        "expected": {"finish_reason": end},
-    }
-    return {
-        "name": fixture.id,
-        "case": case,
-        "surfaces": ["chat"],
-        "starts": [start(fixture)],
-        "schedules": list(COLUMNS.values()),
-        "readings": True,
-    }
+    tools = [
+        {
+            "name": function["name"],
+            "description": function.get("description", ""),
+            "parameters": function.get("parameters", {}),
+        }
+        for function in (tool["function"] for tool in fixture.tools)
+    ]
+    return replay.job(
+        fixture.id,
+        "canitoolcall",
+        start(fixture),
+        COLUMNS.values(),
+        tools=tools,
+        output=fixture.raw_output,
+        end=end,
+        expected={"finish_reason": end},
+    )
 
 
 def parsed(read: Mapping[str, Any] | None) -> ParseResult:
@@ -83,8 +74,9 @@ def parsed(read: Mapping[str, Any] | None) -> ParseResult:
 
 def wrong(fixture: Fixture, family: Family, read: Mapping[str, Any]) -> dict[str, str]:
     """Return, by column, what canitoolcall's checks find wrong with what was read."""
-    streams = {name: parsed(read.get(name)) for name in list(COLUMNS.values())[1:]}
-    rows = run_checks(fixture, family, Observation(parsed(read.get("full")), streams))
+    by_way = {way: parsed(read.get(way)) for way in COLUMNS.values()}
+    whole = by_way.pop("full")
+    rows = run_checks(fixture, family, Observation(whole, by_way))
     problems = {}
     for column, way in COLUMNS.items():
         label = NONSTREAM if way == "full" else way
@@ -112,7 +104,7 @@ def command(names: tuple[str, ...], **how: Any) -> bool:
     family = load_family(FAMILY)
     fixtures = {fixture.id: fixture for fixture in load_fixtures(families=[FAMILY])}
     reasons = tomllib.loads(DIFFERENCES.read_text(encoding="utf-8"))
-    all_wrong = replay(
+    all_wrong = replay.replay(
         "canitoolcall",
         names,
         [job(fixture) for fixture in fixtures.values()],

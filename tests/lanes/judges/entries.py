@@ -52,8 +52,6 @@ def bfcl(folder: Path) -> tuple[ModuleType, ModuleType]:
 
 @dataclass(frozen=True)
 class Entry:
-    """An entry, its answer as calls, and what BFCL judges an answer by."""
-
     name: str
     category: str
     functions: list[dict[str, Any]]
@@ -61,7 +59,7 @@ class Entry:
     tools: list[dict[str, Any]]
     #: None where BFCL's checker refuses every answer that BFCL publishes for it, or an
     #: answer is not of its own schema.
-    calls: Calls | None
+    calls: Calls | None = None
 
     def right(self, checker: Any, calls: Calls) -> bool:
         from bfcl_eval.constants.enums import Language
@@ -101,22 +99,15 @@ def load(folder: Path) -> tuple[list[Entry], Any]:
                 for one in hinted["function"]
             ]
             entry = Entry(
-                plain["id"],
-                category,
-                plain["function"],
-                truth["ground_truth"],
-                tools,
-                None,
+                plain["id"], category, plain["function"], truth["ground_truth"], tools
             )
-            entries.append(_answered(entry, checker))
+            possible = (
+                calls
+                for calls in _answers(entry)
+                if _fits(entry, calls) and entry.right(checker, calls)
+            )
+            entries.append(replace(entry, calls=next(possible, None)))
     return entries, checker
-
-
-def _answered(entry: Entry, checker: Any) -> Entry:
-    for calls in _answers(entry):
-        if _fits(entry, calls) and entry.right(checker, calls):
-            return replace(entry, calls=calls)
-    return entry
 
 
 def _answers(entry: Entry) -> Iterator[Calls]:
@@ -127,18 +118,16 @@ def _answers(entry: Entry) -> Iterator[Calls]:
         calls = []
         for call in entry.truth:
             ((name, values),) = call.items()
-            function = next(
-                (one for one in entry.functions if one["name"] == name),
-                entry.functions[0],
-            )
-            properties = function["parameters"]["properties"]
-            arguments = {}
+            named = (one for one in entry.functions if one["name"] == name)
+            function = next(named, entry.functions[0])
+            properties, arguments = function["parameters"]["properties"], {}
             for key, choices in values.items():
                 given = [choice for choice in choices if choice != ""]
                 if given and not (leave_out and "" in choices):
-                    schema = properties.get(key, {})
                     arguments[key] = _value(
-                        given[-1 if last else 0], schema, entry.category
+                        given[-1 if last else 0],
+                        properties.get(key, {}),
+                        entry.category,
                     )
             calls.append((name, arguments))
         yield calls
@@ -179,17 +168,12 @@ def _java(value: Any, schema: dict[str, Any]) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, list):
-        if schema.get("type") == "Array":  # BFCL leaves quotes around its elements
-            elements = ", ".join(
-                _java(element, schema.get("items", {})) for element in value
-            )
-            return f"new Object[]{{{elements}}}"
-        inner = ", ".join(
-            _quoted(element, schema.get("items", {})) for element in value
-        )
-        return (
-            f"new ArrayList<>(Arrays.asList({inner}))" if value else "new ArrayList<>()"
-        )
+        is_array = schema.get("type") == "Array"
+        written = _java if is_array else _quoted  # BFCL leaves quotes around the former
+        inner = ", ".join(written(one, schema.get("items", {})) for one in value)
+        if is_array:
+            return f"new Object[]{{{inner}}}"
+        return f"new ArrayList<>({f'Arrays.asList({inner})' if value else ''})"
     if isinstance(value, dict):
         puts = " ".join(
             f'put("{key}", {_quoted(element, {})});' for key, element in value.items()
@@ -231,14 +215,12 @@ def _fits(entry: Entry, calls: Calls) -> bool:
     declared = {
         tool["name"]: tool["parameters"].get("properties", {}) for tool in entry.tools
     }
-    for name, arguments in calls:
-        for key, value in arguments.items():
-            schema = declared.get(name, {}).get(key)
-            if schema is None or not jsonschema.Draft202012Validator(schema).is_valid(
-                value
-            ):
-                return False
-    return True
+    schema_of = jsonschema.Draft202012Validator
+    return all(
+        key in declared.get(name, {}) and schema_of(declared[name][key]).is_valid(value)
+        for name, arguments in calls
+        for key, value in arguments.items()
+    )
 
 
 class Template:

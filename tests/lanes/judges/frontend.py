@@ -59,7 +59,7 @@ class RustFrontend:
     """
 
     def __init__(self, binary: Path, model: Path, log: Path) -> None:
-        self.script: Script | None = None
+        self.script: Script
         listeners = [socket.create_server(("127.0.0.1", 0)) for _ in range(3)]
         http, requests, outputs = (listener.getsockname()[1] for listener in listeners)
         self.url = f"http://127.0.0.1:{http}"
@@ -90,10 +90,8 @@ class RustFrontend:
         for listener in listeners:
             listener.close()  # the binary has them now
         self._context = zmq.Context()
-        self._dealer, self._push = (
-            self._context.socket(zmq.DEALER),
-            self._context.socket(zmq.PUSH),
-        )
+        self._dealer = self._context.socket(zmq.DEALER)
+        self._push = self._context.socket(zmq.PUSH)
         self._dealer.linger = self._push.linger = 0
         self._dealer.setsockopt(zmq.IDENTITY, (0).to_bytes(2, "little"))  # engine 0
         self._dealer.connect(f"tcp://127.0.0.1:{requests}")
@@ -127,15 +125,11 @@ class RustFrontend:
                     self._send([], utility=[call, None, [None, result]])
 
     def _say(self, request: str) -> None:
-        script = self.script
-        bursts = script.bursts if script else ()
-        for number, (_, ids) in enumerate(bursts):
-            last = number == len(bursts) - 1
-            finish = FINISH[script.end] if script and last else None
-            self._send(
-                [[request, list(ids), None, None, None, finish]],
-                finished=[request] if last else None,
-            )
+        *bursts, last = [[*ids] for _, ids in self.script.bursts]
+        for ids in bursts:
+            self._send([[request, ids, None, None, None, None]])
+        end = FINISH[self.script.end]
+        self._send([[request, last, None, None, None, end]], finished=[request])
 
     def _send(
         self, outputs: list[Any], utility: Any = None, finished: list[str] | None = None

@@ -17,6 +17,21 @@ Wrong = dict[str, Any]
 Found = dict[str, Wrong]
 
 
+def job(
+    name: str, source: str, start: str, schedules: Iterable[str], **case: Any
+) -> Job:
+    """Return what the host takes: a case of the conformance suite, to be read alone."""
+    about = {"description": f"{source}, {name}", "class": "must", "source": source}
+    return {
+        "name": name,
+        "case": {**about, "starts": [start], **case},
+        "surfaces": ["chat"],
+        "starts": [start],
+        "schedules": [*schedules],
+        "readings": True,
+    }
+
+
 def replay(
     lane: str,
     names: tuple[str, ...],

@@ -27,22 +27,16 @@ from patchset import files, paths
 from patchset.inputs import fetch
 from patchset.release import Release, load
 
-SCHEDULES = (
+SCHEDULES = [
     "full",
-    "w1",
-    "w2",
-    "w3",
-    "w4",
-    "w5",
-    "w6",
+    *(f"w{width}" for width in range(1, 7)),
     "whole",
     *(f"mtp{k}#0" for k in (1, 2, 3, 4, 5, 7, 15)),
-)
+]
 Found = Iterator[tuple[Case, dict[str, Reading]]]
 
 
 def readings(release: Release, chosen: list[Case]) -> Found:
-    """Yield the Rust frontend of the release's official wheel."""
     from judges.frontend import RustFrontend, RustJudge  # needs a tree's packages
 
     binary = paths.build_dir() / "judges" / f"vllm-rs-{release.name}"
@@ -55,30 +49,24 @@ def readings(release: Release, chosen: list[Case]) -> Found:
     with contextlib.closing(frontend), asyncio.Runner() as runner:
         judge = RustJudge(frontend)
         for case in chosen:
-            yield case, runner.run(judge.readings(chat, case, "plain", list(SCHEDULES)))
+            yield case, runner.run(judge.readings(chat, case, "plain", SCHEDULES))
 
 
 def judged(readings: Iterable[tuple[Case, dict[str, Reading]]]) -> dict[str, Any]:
     out = Counter[str]()
     for case, by_name in readings:
-        run = case.run("plain")
-        seen = set()
-        quoted = False
+        harms, seen = [], set()
         for name, reading in by_name.items():
             reading.broken = []  # the message counts, not the form of its deltas
-            harm = check.worst(check.problems(reading, run.expected))
-            add(out, harm)
-            message = (
-                reading.content,
-                *((call.name, call.text) for call in reading.calls),
-                reading.finish,
-            )
+            problems = check.problems(reading, case.run("plain").expected)
+            harms.append(check.worst(problems))
+            add(out, harms[-1])
             if name != "full":
-                seen.add(message)
-            quoted |= harm == "ran"
+                calls = ((call.name, call.text) for call in reading.calls)
+                seen.add((reading.content, *calls, reading.finish))
         out["cases"] += 1
         out["burst_dependent"] += len(seen) > 1
-        out["quoted_executed"] += quoted
+        out["quoted_executed"] += "ran" in harms
     del out[""]
     return dict(out)
 

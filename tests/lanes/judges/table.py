@@ -17,13 +17,11 @@ _PIN = re.compile(r"^([\w-]+)==(\S+) \\\n +--hash=sha256:([0-9a-f]{64})$", re.MU
 def _pinned(name: str) -> str:
     """Return a line that names the judge's package."""
     pins = Path(__file__).with_name("requirements.txt").read_text(encoding="utf-8")
-    found = {pin[0]: pin for pin in _PIN.findall(pins)}
-    _, number, digest = found[name]
+    number, digest = {pin[0]: pin[1:] for pin in _PIN.findall(pins)}[name]
     return f"\n{name} {number}: sha256 {digest}\n"
 
 
 def bfcl(releases: Iterable[Release]) -> str:
-    """BFCL: right entries of the possible ones, stock → patched."""
     whole = {
         "possible": lambda cell: str(cell["possible"]),
         "set apart": lambda cell: str(len(cell["apart"])),
@@ -32,7 +30,6 @@ def bfcl(releases: Iterable[Release]) -> str:
 
 
 def canitoolcall(releases: Iterable[Release]) -> str:
-    """canitoolcall: right fixtures, stock → patched, and why others differ."""
     releases = list(releases)
     whole = {"fixtures": lambda cell: str(cell["fixtures"])}
     table = _judged("canitoolcall", releases, whole)
@@ -49,8 +46,8 @@ def _judged(
     releases: Iterable[Release],
     whole: dict[str, Callable[[results.Cell], str]],
 ) -> str:
-    """Return one row a release: right answers, stock → patched, not streamed and at the
-    worst k; what they are of, and the day.
+    """Return one row a release: right answers, not streamed and at the worst k, of
+    stock and patched; what they are of, and the day.
     """
     rows = [
         [
@@ -76,18 +73,19 @@ def rust(releases: Iterable[Release]) -> str:
     rows = []
     for release, cells in results.asked("rust", releases, ["stock"]):
         cell = cells["stock"]
-        cases, cut = cell["cases"], cell["burst_dependent"]
-        quoted = cell["quoted_executed"]
+        cut, quoted = (
+            f"{cell[what]} of {cell['cases']} cases" if cell[what] else ""
+            for what in ("burst_dependent", "quoted_executed")
+        )
         rows.append(
             [
                 release.name,
                 f"{cell['right']}/{cell['all']}",
                 *(str(cell.get(harm, 0)) for harm in HARMS),
-                f"no: {cut} of {cases} cases" if cut else "yes",
-                f"yes: {quoted} of {cases} cases" if quoted else "no",
+                f"no: {cut}" if cut else "yes",
+                f"yes: {quoted}" if quoted else "no",
                 results.taken([cell], LANES["rust"], release.name),
             ]
         )
-    head = f"release | right | {' | '.join(HARMS)} | burst-invariant"
-    head += " | executes quoted calls | taken"
-    return results.table(head, rows)
+    columns = [*HARMS, "burst-invariant", "executes quoted calls"]
+    return results.table(f"release | right | {' | '.join(columns)} | taken", rows)
