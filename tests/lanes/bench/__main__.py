@@ -1,14 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """``python -m bench``: measure releases, stock beside patched."""
 
-from typing import Any
-
 import click
 
 import results
 from bench import SUITE_VERSION, cells, kept, report, runner, workloads
 from patchset import console, paths, run_command
-from patchset.release import Release, load, releases
+from patchset.release import load, releases
 from patchset.series.apply import patched_tree
 
 WORKLOADS = (
@@ -113,7 +111,14 @@ def command(
     plan = cells.grid(ways, kinds, lengths, widths)
     maintained = [one for one in releases() if one.tier == "maintained"]
     for pinned in [load(name) for name in names] or reversed(maintained):
-        found = measure(pinned, plan, rounds, budget)
+        stock = paths.trees_dir(pinned.name) / "stock"
+        trees = {"patched": patched_tree(pinned), "stock": stock}
+        logs = paths.build_dir() / "bench" / "logs" / pinned.name
+        step = console.progress(f"bench of {pinned.name}", len(plan), unit="cells")
+        with runner.workers(trees, logs) as there:
+            found = runner.measure(
+                plan, there, rounds=rounds, budget=budget, advance=step
+            )
         console.result(report.table(pinned.name, found), *report.notes(found))
         if keep:
             run = {
@@ -123,20 +128,6 @@ def command(
                 "cell-seconds": budget,
             }
             console.result(str(kept.keep({**run, "cells": found})))
-
-
-def measure(
-    pinned: Release,
-    plan: list[cells.Cell],
-    rounds: int,
-    budget: float,
-) -> list[dict[str, Any]]:
-    trees = {"patched": patched_tree(pinned)}
-    trees["stock"] = paths.trees_dir(pinned.name) / "stock"
-    logs = paths.build_dir() / "bench" / "logs" / pinned.name
-    step = console.progress(f"bench of {pinned.name}", len(plan), unit="cells")
-    with runner.workers(trees, logs) as there:
-        return runner.measure(plan, there, rounds=rounds, budget=budget, advance=step)
 
 
 if __name__ == "__main__":

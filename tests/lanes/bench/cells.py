@@ -21,8 +21,6 @@ CALLS_TOKENS = 4_000
 
 @dataclass(frozen=True)
 class Cell:
-    """One workload of one length, in steps of one width, on one path."""
-
     path: str
     workload: str
     tokens: int

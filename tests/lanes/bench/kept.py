@@ -28,8 +28,8 @@ OTHERS, OTHERS_LENGTH = (1, 16), 4_000
 _MANY, _MEMORY = ("streams64", 4_000), ("streams64", 16_000)
 #: What two runs must agree in for their cells to be kept in one file.
 _SAME = ("suite", "files", "rounds", "cell-seconds", "machine")
-#: A cell that was not measured.
-_NONE: Cell = {"subjects": {}, "ratios": {}}
+#: What a cell is known by.
+_FIELDS = ("path", "workload", "tokens", "width")
 
 
 def read(release: str) -> Any:
@@ -45,15 +45,15 @@ def keep(run: dict[str, Any]) -> Path:
     """
     earlier = read(run["release"])
     run = {**run, "machine": _machine()}
+    cells = _by_key(run.pop("cells"))
     if earlier and all(earlier.get(field) == run.get(field) for field in _SAME):
-        run["cells"] = list(
-            (_by_key(earlier["cells"]) | _by_key(run["cells"])).values()
-        )
-    lines = (json.dumps(cell, ensure_ascii=False) for cell in run.pop("cells"))
-    cells = ",\n".join(f"  {line}" for line in lines)
+        cells = _by_key(earlier["cells"]) | cells
+    lines = ",\n".join(
+        f"  {json.dumps(cell, ensure_ascii=False)}" for cell in cells.values()
+    )
     head = json.dumps(run, ensure_ascii=False).removesuffix("}")
     place = results.file(LANE, run["release"])
-    files.write_text(place, f'{head}, "cells": [\n{cells}\n]}}\n')
+    files.write_text(place, f'{head}, "cells": [\n{lines}\n]}}\n')
     return place
 
 
@@ -68,11 +68,14 @@ def _machine() -> dict[str, str]:
     }
 
 
-def _by_key(cells: list[Cell]) -> dict[tuple[str, str, int, int], Cell]:
-    return {
-        (cell["path"], cell["workload"], cell["tokens"], cell["width"]): cell
-        for cell in cells
-    }
+def _by_key(cells: list[Cell]) -> dict[tuple[Any, ...], Cell]:
+    return {tuple(cell[field] for field in _FIELDS): cell for cell in cells}
+
+
+def _cell(run: Any, *key: Any) -> Cell:
+    """Return a cell of a run; one without figures if it was not measured."""
+    cells = _by_key(run["cells"] if run else [])
+    return cells.get(key, {"subjects": {}, "ratios": {}})
 
 
 def table(found: Iterable[Release]) -> str:
@@ -80,25 +83,18 @@ def table(found: Iterable[Release]) -> str:
     lengths = (f"{length:,}".replace(",", " ") for length in LENGTHS)
     steps = (f"{width} a step" for width in OTHERS)
     head = ["release", *lengths, *steps, "growth"]
+    where = [(length, WIDTH) for length in LENGTHS]
+    where += [(OTHERS_LENGTH, width) for width in OTHERS]
     rows, gaps = [], []
     for release in found:
-        if kept := read(release.name):
-            day = results.taken([kept], SUITE_VERSION, release.name)
-            rows.append([release.name, *_figures(kept["cells"]), day])
+        if run := read(release.name):
+            shown = (_ratio(_cell(run, "parser", WORKLOAD, *each)) for each in where)
+            day = results.taken([run], SUITE_VERSION, release.name)
+            rows.append([release.name, *shown, _growth(run, "parser"), day])
         elif release.tier == "maintained":
             gaps.append(release.name)
     made = results.dated(" | ".join(head), rows)
     return f"{made}\nNot run: {', '.join(gaps)}.\n" if rows and gaps else made
-
-
-def _figures(cells: list[Cell]) -> list[str]:
-    by = _by_key(cells)
-    shown = [(length, WIDTH) for length in LENGTHS]
-    shown += [(OTHERS_LENGTH, width) for width in OTHERS]
-    return [
-        *(_ratio(by.get(("parser", WORKLOAD, *where), _NONE)) for where in shown),
-        _growth(by, "parser"),
-    ]
 
 
 def process_table(found: Iterable[Release]) -> str:
@@ -109,40 +105,36 @@ def process_table(found: Iterable[Release]) -> str:
     head = ["release", *surfaces, "one chat", "its growth", "MiB"]
     rows = []
     for release in found:
-        kept = read(release.name)
-        by = _by_key(kept["cells"]) if kept else {}
-        where = [(surface, *_MANY, WIDTH) for surface in surfaces]
-        shown = [_ratio(by.get(key, _NONE)) for key in where]
-        if kept and set(shown) != {results.NOT_RUN}:
-            one = _ratio(by.get(("chat", WORKLOAD, SUMMARY_LENGTH, WIDTH), _NONE))
-            memory = by.get(("chat", *_MEMORY, WIDTH), _NONE)["subjects"]
+        run = read(release.name)
+        shown = [_ratio(_cell(run, surface, *_MANY, WIDTH)) for surface in surfaces]
+        if run and set(shown) != {results.NOT_RUN}:
+            one = _ratio(_cell(run, "chat", WORKLOAD, SUMMARY_LENGTH, WIDTH))
+            memory = _cell(run, "chat", *_MEMORY, WIDTH)["subjects"]
             mib = " → ".join(
                 str(memory.get(kind, {}).get("mib", "–")) for kind in results.KINDS
             )
-            day = results.taken([kept], SUITE_VERSION, release.name)
-            rows.append([release.name, *shown, one, _growth(by, "chat"), mib, day])
+            day = results.taken([run], SUITE_VERSION, release.name)
+            rows.append([release.name, *shown, one, _growth(run, "chat"), mib, day])
     return results.dated(" | ".join(head), rows)
 
 
-def _growth(by: dict[tuple[str, str, int, int], Cell], path: str) -> str:
+def _growth(run: Any, path: str) -> str:
     """Return the patched cost at the greatest length over that at 4 000 tokens."""
-    short = by.get((path, WORKLOAD, LENGTHS[-1], WIDTH), _NONE)["ratios"].get("short")
+    short = _cell(run, path, WORKLOAD, LENGTHS[-1], WIDTH)["ratios"].get("short")
     return compared(short) if short else results.NOT_RUN
 
 
 def cost(release: Release) -> str:
     """Return microseconds a token at the summary's length, stock → patched."""
-    kept = read(release.name)
-    key = ("parser", WORKLOAD, SUMMARY_LENGTH, WIDTH)
-    subjects = _by_key(kept["cells"]).get(key, _NONE)["subjects"] if kept else {}
-    return results.change(subjects, _microseconds)
+    cell = _cell(read(release.name), "parser", WORKLOAD, SUMMARY_LENGTH, WIDTH)
+    return results.change(cell["subjects"], _microseconds)
 
 
 def _microseconds(subject: Cell) -> str:
-    if "us_per_token" in subject:
-        cost = statistics.median(subject["us_per_token"])
-        return f"{cost:.2g}" if cost < 100 else f"{cost:.0f}"
-    return results.NOT_RUN
+    if "us_per_token" not in subject:
+        return results.NOT_RUN
+    cost = statistics.median(subject["us_per_token"])
+    return f"{cost:.2g}" if cost < 100 else f"{cost:.0f}"
 
 
 def _ratio(cell: Cell) -> str:

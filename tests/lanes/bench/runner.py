@@ -98,13 +98,12 @@ def document(cell: Cell, series: dict[str, Series]) -> dict[str, Any]:
     for name, other in series.items():
         if name == MEASURED or mine.bounded_at or not other.samples:
             continue
-        below = other.costs
+        below, limit = other.costs, {}
         if other.bounded_at is not None:
-            below = dict.fromkeys(mine.costs, *below.values())
+            below, limit = dict.fromkeys(mine.costs, *below.values()), {"at_most": True}
         pairs = [(cost, below[at]) for at, cost in mine.costs.items() if at in below]
-        found = dict(zip(("value", "low", "high"), ratio(pairs), strict=True))
-        limit = {} if other.bounded_at is None else {"at_most": True}
-        ratios[name] = {name: round(x, 4) for name, x in found.items()} | limit
+        found = zip(("value", "low", "high"), ratio(pairs), strict=True)
+        ratios[name] = {name: round(x, 4) for name, x in found} | limit
     subjects = {name: one.document() for name, one in series.items()}
     return {**vars(cell), "subjects": subjects, "ratios": ratios}
 
@@ -143,8 +142,7 @@ def measure(
     for cell in cells:
         asked = {name: (worker, cell) for name, worker in there.items()}
         if cell.tokens == LENGTHS[-1]:
-            short = replace(cell, tokens=SHORT_TOKENS)
-            asked[SHORT] = (there[MEASURED], short)
+            asked[SHORT] = there[MEASURED], replace(cell, tokens=SHORT_TOKENS)
         row = {
             name: Series(bounded_at=given_up.get((name, *cell.family)))
             for name in asked

@@ -89,12 +89,11 @@ def feed(
 ) -> float:
     """Feed streams, a step of each in turn, until ``limit``; the share that was fed."""
     feeds = [opener() for _ in range(streams)]
-    last = len(steps) - 1
-    for number, (text, ids) in enumerate(steps):
+    for number, (text, ids) in enumerate(steps, 1):
         for one in feeds:
-            one(text, ids, number == last)
-        if not number * streams % _LOOK and time.thread_time() > limit:
-            return (number + 1) / len(steps)
+            one(text, ids, number == len(steps))
+        if not (number - 1) * streams % _LOOK and time.thread_time() > limit:
+            return number / len(steps)
     return 1.0
 
 
@@ -123,16 +122,22 @@ def request(surface: str, asked: str) -> dict[str, Any]:
     said: Any = [{"role": "user", "content": asked}]
     body: dict[str, Any] = {"model": MODEL, "stream": True}
     functions = [tool["function"] for tool in TOOLS]
-    if surface == "chat":
-        return body | {"messages": said, "tools": TOOLS}
-    if surface == "responses":
-        tools = [{"type": "function", **function} for function in functions]
-        return body | {"input": said, "tools": tools}
-    tools = [
-        {"name": function["name"], "input_schema": function["parameters"]}
-        for function in functions
-    ]
-    return body | {"messages": said, "tools": tools, "max_tokens": 100_000}
+    own = {
+        "chat": {"messages": said, "tools": TOOLS},
+        "responses": {
+            "input": said,
+            "tools": [{"type": "function", **function} for function in functions],
+        },
+        "messages": {
+            "messages": said,
+            "tools": [
+                {"name": function["name"], "input_schema": function["parameters"]}
+                for function in functions
+            ],
+            "max_tokens": 100_000,
+        },
+    }
+    return body | own[surface]
 
 
 class Process:
@@ -171,9 +176,9 @@ class Process:
         seconds = time.process_time() - began
         if done is None:
             raise RuntimeError("the scripted engine core ended, or hung")
-        memory = re.search(r"VmHWM:\s+(\d+)", Path("/proc/self/status").read_text())
-        assert memory
-        sample = {"seconds": seconds, "mib": int(memory[1]) / 1024}
+        status = Path("/proc/self/status").read_text()
+        (memory,) = re.findall(r"VmHWM:\s+(\d+)", status)
+        sample = {"seconds": seconds, "mib": int(memory) / 1024}
         return sample | ({"bounded": True, "done": done} if done < 1 else {})
 
     def _serve(self, reasoning: str) -> tuple[Child, int]:
@@ -235,8 +240,7 @@ def _engine(folder: str) -> Callable[[Any], Any]:
 
 @functools.cache
 def _path(name: str) -> Any:
-    made = Parsers if name == "parser" else Process
-    return made(str(tokens.model_folder()))
+    return (Parsers if name == "parser" else Process)(str(tokens.model_folder()))
 
 
 # Two at a time, as growth needs two; the longest takes 100 MB.
@@ -250,25 +254,24 @@ def _workload(name: str, wanted: int) -> tuple[Any, list[int], list[str]]:
 
     made = workloads.build(name, wanted, count)
     ids = tokens.encode(tokenizer, made.output)
-    texts = tokens.deltas(tokenizer, ids)
-    # The end token adds no text.
-    return made, [*ids, tokenizer.token_to_id(tokens.EOS)], [*texts, ""]
+    texts = [*tokens.deltas(tokenizer, ids), ""]  # the end token adds no text
+    return made, [*ids, tokenizer.token_to_id(tokens.EOS)], texts
 
 
 def sample(asked: dict[str, Any]) -> dict[str, Any]:
     cell, budget = Cell(**asked["cell"]), asked["budget"]
     workload, ids, texts = _workload(cell.workload, cell.tokens)
     streams = workloads.STREAMS if cell.workload.startswith("streams") else 1
-    is_parser = cell.path == "parser"
-    path = _path("parser" if is_parser else "process")
-    steps = workloads.steps_of(texts, ids, cell.width) if is_parser else []
+    if cell.path == "parser":
+        steps = workloads.steps_of(texts, ids, cell.width)
+        measure = functools.partial(_path("parser").time, workload, steps)
+    else:
+        measure = functools.partial(
+            _path("process").time, cell.path, workload, ids, cell.width
+        )
     gc.collect()
     gc.freeze()
-    if is_parser:
-        found = path.time(workload, steps, streams, budget)
-    else:
-        found = path.time(cell.path, workload, ids, cell.width, streams, budget)
-    return {"tokens": len(ids) * streams, **found}
+    return {"tokens": len(ids) * streams, **measure(streams, budget)}
 
 
 if __name__ == "__main__":

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from conformance.case import Call
+
 #: The tools of every request.
 TOOLS: list[dict[str, Any]] = [
     {
@@ -89,9 +91,8 @@ def source_line(rng: random.Random) -> str:
 
 
 def prose_line(rng: random.Random) -> str:
-    words = [rng.choice(_WORDS) for _ in range(rng.randrange(8, 20))]
-    end = "\n" * rng.choice((1, 1, 2))
-    return f"{words[0].capitalize()} {' '.join(words[1:])}.{end}"
+    first, *words = [rng.choice(_WORDS) for _ in range(rng.randrange(8, 20))]
+    return f"{first.capitalize()} {' '.join(words)}." + "\n" * rng.choice((1, 1, 2))
 
 
 def markup_line(rng: random.Random) -> str:
@@ -113,22 +114,15 @@ def text_of(tokens: int, line: Line, count: Count) -> str:
     return "".join(parts).rstrip("\n") + "\nend"
 
 
-def _call(name: str, *arguments: tuple[str, str]) -> str:
-    values = "".join(
-        f"<parameter={key}>\n{value}\n</parameter>\n" for key, value in arguments
-    )
-    return f"<tool_call>\n<function={name}>\n{values}</function>\n</tool_call>"
-
-
 def _string(tokens: int, line: Line, count: Count) -> str:
     text = text_of(tokens, line, count)
-    return _call("write", ("path", "/src/main.py"), ("content", text))
+    return Call("write", {"path": "/src/main.py", "content": text}).rendered()
 
 
 def _calls(tokens: int, count: Count) -> str:
-    value = text_of(max(8, tokens // CALLS), source_line, count)
+    text = text_of(max(8, tokens // CALLS), source_line, count)
     return "\n".join(
-        _call("write", ("path", f"/src/{n}.py"), ("content", value))
+        Call("write", {"path": f"/src/{n}.py", "content": text}).rendered()
         for n in range(CALLS)
     )
 
