@@ -7,7 +7,6 @@ Exit status 0: as it should be; 1: something wrong; 2: usage; 3 and more: could 
 import fcntl
 import json
 import os
-import shutil
 import socket
 import struct
 import subprocess
@@ -88,8 +87,7 @@ def command(
     found = {kind: _runs(pinned, kind, wanted, jobs, again) for kind in kinds}
     print(table.summary(pinned, found))
     if keep:
-        whole = bool(proxy) or not (chosen or drop)
-        table.write_results(pinned, found, whole=whole)
+        table.write_results(pinned, found, whole=bool(proxy or not (chosen or drop)))
     runs = [run for kind, runs in found.items() if "stock" not in kind for run in runs]
     wrong = [r for r in runs if r["verdict"] != "right" and not table.own_fault(r)]
     if wrong:
@@ -104,11 +102,11 @@ def _outside(clients: tuple[str, ...], proxy: str | None) -> int:
     needs = {each for one in clients for each in CLIENTS[one].environments}
     install(build, needs | ({PROXIES[proxy].environment} if proxy else set()))
     template(build / "qwen3.5.jinja")
-    prefix: list[str] = []
-    if shutil.which(NAMESPACE[0]):
-        tried = subprocess.run([*NAMESPACE, "true"], check=False, capture_output=True)
-        prefix = [] if tried.returncode else NAMESPACE
-    if not prefix:
+    prefix = NAMESPACE
+    try:
+        subprocess.run([*NAMESPACE, "true"], check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError):
+        prefix = []
         print("no network namespace here: proxies lead nowhere", file=sys.stderr)
     inner = [*prefix, sys.executable, "-m", "clients", *sys.argv[1:]]
     there = {**os.environ, INSIDE: "1" if prefix else ""}

@@ -4,7 +4,7 @@
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,6 @@ from clients.scenarios import (
     Clear,
     Edit,
     Part,
-    Read,
     Scenario,
     Shell,
     Write,
@@ -65,14 +64,12 @@ class Tools:
     write: tuple[str, str, str] = ("write_file", "path", "content")
     edit: tuple[str, str, str, str] = ("edit_file", "path", "old_string", "new_string")
     shell: tuple[str, str] = ("run_shell", "command")
-    #: None: by the shell.
-    read: tuple[str, str] | None = None
     #: None: it has no tool whose parameters are all optional.
     clear: tuple[str, str] | None = None
     #: What the client adds to a call of an edit when it repeats it.
-    edit_also: tuple[tuple[str, Any], ...] = ()
+    edit_also: dict[str, Any] = field(default_factory=dict)
     #: What else the shell's tool requires.
-    shell_also: tuple[tuple[str, Any], ...] = ()
+    shell_also: dict[str, Any] = field(default_factory=dict)
 
     def call(self, part: Part, folder: Path) -> Call:
         if isinstance(part, Write):
@@ -81,18 +78,13 @@ class Tools:
         if isinstance(part, Edit):
             name, path, old, new = self.edit
             given = {path: str(folder / part.path), old: part.old, new: part.new}
-            return Call(name, {**given, **dict(self.edit_also)})
-        if isinstance(part, Read):
-            if self.read:
-                name, path = self.read
-                return Call(name, {path: str(folder / part.path)})
-            part = Shell(f"cat {part.path}")
+            return Call(name, given | self.edit_also)
         if isinstance(part, Clear) and self.clear:
             name, path = self.clear
             return Call(name, {path: part.path})
         if isinstance(part, Shell):
             name, command = self.shell
-            return Call(name, {command: part.command, **dict(self.shell_also)})
+            return Call(name, {command: part.command} | self.shell_also)
         assert isinstance(part, Call)
         return part
 
@@ -109,7 +101,7 @@ class Client:
     #: Those of chat, responses and messages that it can speak.
     surfaces: tuple[str, ...]
     #: Makes one run; returns the final answer.
-    ask: Callable[[Run], str]
+    ask: Callable[[Run], str | Coroutine[Any, Any, str]]
     #: What must be installed: ``npm``, and Python's environments.
     environments: tuple[str, ...] = ("python",)
     tools: Tools = Tools(clear=("clear_folder", "path"))
@@ -179,9 +171,12 @@ def run_shell(command: str) -> str:
     Args:
         command: what to run
     """
-    shell = shutil.which("bash") or "/bin/sh"
     done = subprocess.run(
-        [shell, "-c", command], check=False, capture_output=True, text=True, timeout=60
+        [shutil.which("bash") or "/bin/sh", "-c", command],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=60,
     )
     return f"exit status {done.returncode}\n{done.stdout}{done.stderr}"
 

@@ -62,14 +62,12 @@ def install(folder: Path, environments: set[str], locks: Path = HERE) -> None:
 
 
 def template(place: Path) -> None:
-    """Write the model's chat template."""
-    text = TEMPLATE.read_text(encoding="utf-8")
-    text = text.replace(THINKING, THINKING_UNLESS)
+    text = TEMPLATE.read_text(encoding="utf-8").replace(THINKING, THINKING_UNLESS)
     files.write_text(place, text.replace(SINCE_THE_QUESTION, "true"))
 
 
 def _run(argv: list[str], place: Path) -> None:
     print(f"installing into {place}: {' '.join(argv[:3])} …", flush=True)
-    inherited = os.environ.items()
-    kept = {k: v for k, v in inherited if k not in ("PYTHONPATH", "PYTHONHOME")}
+    ours = ("PYTHONPATH", "PYTHONHOME")
+    kept = {name: os.environ[name] for name in os.environ if name not in ours}
     process.run(argv, prefix=place.name, cwd=place, env=kept | NPM_PAUSES)

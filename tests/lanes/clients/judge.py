@@ -65,11 +65,11 @@ def judge(scenario: Scenario, outcome: Outcome) -> Verdict:
         found += [*_answer(scenario, outcome), *_repeated(said)]
         for whose, harm, why in shown(scenario, said):
             (found if whose == "client" else served).append((harm, why))
-    own = not served and not scenario.is_cut
-    found = sorted([*served, *found], key=lambda each: HARMS.index(each[0]))
-    if not found:
+    every = sorted([*served, *found], key=lambda each: HARMS.index(each[0]))
+    if not every:
         return Verdict("right", [])
-    return Verdict(found[0][0], [f"{harm}: {why}" for harm, why in found], own)
+    own = not served and not scenario.is_cut
+    return Verdict(every[0][0], [f"{harm}: {why}" for harm, why in every], own)
 
 
 def _disk(scenario: Scenario, outcome: Outcome) -> Found:
@@ -84,8 +84,7 @@ def _disk(scenario: Scenario, outcome: Outcome) -> Found:
             quoted = " (a quoted call)" if name == QUOTED_FILE else ""
             yield "ran", f"{name} was never asked for{quoted}"
         elif got is None:
-            harm = "ran" if name in scenario.before else "lost"
-            yield harm, f"{name} is not there"
+            yield "ran" if name in scenario.before else "lost", f"{name} is not there"
         else:
             yield "bytes", check.diverge(name, got, want)
 
@@ -147,14 +146,10 @@ def _response(scenario: Scenario, exchange: dict[str, Any]) -> Found:
     """
     where = f"the response of turn {exchange['turn']}"
     turn = scenario.turns[exchange["turn"]]
-    if exchange["admitted"] is not None:
-        admitted = exchange["admitted"]
-        rest = exchange["said"].removeprefix(admitted)
-        yield (
-            "lost",
-            f"{where}: the grammar admits no {rest[:20]!r} behind "
-            + repr(admitted[-60:]),
-        )
+    if (admitted := exchange["admitted"]) is not None:
+        rest = exchange["said"].removeprefix(admitted)[:20]
+        behind = admitted[-60:]
+        yield "lost", f"{where}: the grammar admits no {rest!r} behind {behind!r}"
     surface = next(s for s in surfaces().values() if exchange["path"].endswith(s.PATH))
     stream = exchange["request"].get("stream")
     read = surface.read_stream if stream else surface.read_full
@@ -165,13 +160,13 @@ def _response(scenario: Scenario, exchange: dict[str, Any]) -> Found:
         return
     got = [(call.name, call.parsed) for call in reading.calls]
     yield from _calls(where, got, exchange["calls"])
-    for what, text, want in (
+    for what, *texts in (
         ("reasoning", reading.reasoning, turn.thought),
         ("text", reading.content, scenarios.content(turn)),
     ):
-        if _joined(text) != _joined(want):
-            differs = check.diverge(f"{where}, {what}", _joined(text), _joined(want))
-            yield "text", differs
+        text, want = map(_joined, texts)
+        if text != want:
+            yield "text", check.diverge(f"{where}, {what}", text, want)
 
 
 def _calls(where: str, got: list[tuple[str, Any]], said: list[dict[str, Any]]) -> Found:

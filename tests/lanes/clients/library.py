@@ -4,6 +4,7 @@
 Runs in the environment that holds the client, if it is a Python library.
 """
 
+import asyncio
 import os
 import sys
 from collections.abc import Callable
@@ -21,7 +22,9 @@ def begin() -> Callable[[Any], Any]:
         run = Run(**told)
         os.chdir(run.folder)
         try:
-            return {"answer": client.ask(run)}
+            answer = client.ask(run)
+            whole = answer if isinstance(answer, str) else asyncio.run(answer)
+            return {"answer": whole}
         except Exception as error:  # whatever a client raises is its outcome
             return {"error": f"{type(error).__name__}: {error}"[:2000]}
 

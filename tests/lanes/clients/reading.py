@@ -3,6 +3,7 @@
 calls.
 """
 
+import itertools
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -59,9 +60,11 @@ def history(path: str, request: dict[str, Any]) -> list[Calls]:
             made = [call["function"] for call in message.get("tool_calls") or []]
             calls = [(call["name"], parsed(call["arguments"])) for call in made]
             blocks = message.get("content")
-            for block in blocks if isinstance(blocks, list) else []:
-                if block.get("type") == "tool_use":
-                    calls.append((block["name"], block["input"]))
+            calls += [
+                (block["name"], block["input"])
+                for block in (blocks if isinstance(blocks, list) else [])
+                if block.get("type") == "tool_use"
+            ]
             turns.append(calls)
     return turns
 
@@ -69,19 +72,20 @@ def history(path: str, request: dict[str, Any]) -> list[Calls]:
 def _items(items: Any) -> list[Calls]:
     """Return the same for ``/v1/responses``, where a turn is several items in a row."""
     turns: list[Calls] = []
-    inside = False
-    for item in items if isinstance(items, list) else []:
-        kind = item.get("type", "message")
-        ours = kind in ("function_call", "custom_tool_call", "reasoning")
-        ours = ours or item.get("role") == "assistant"
-        if ours and not inside:
-            turns.append([])
-        inside = ours
-        if kind == "function_call":
-            turns[-1].append((item["name"], parsed(item["arguments"])))
-        elif kind == "custom_tool_call":
-            turns[-1].append((item["name"], {"input": item["input"]}))
+    rows = itertools.groupby(items if isinstance(items, list) else [], key=_is_reply)
+    for row in (row for is_reply, row in rows if is_reply):
+        turns.append([])
+        for item in row:
+            if item.get("type") == "function_call":
+                turns[-1].append((item["name"], parsed(item["arguments"])))
+            elif item.get("type") == "custom_tool_call":
+                turns[-1].append((item["name"], {"input": item["input"]}))
     return turns
+
+
+def _is_reply(item: dict[str, Any]) -> bool:
+    kinds = ("function_call", "custom_tool_call", "reasoning")
+    return item.get("type") in kinds or item.get("role") == "assistant"
 
 
 def parsed(arguments: Any) -> Any:

@@ -46,11 +46,11 @@ class Job:
 
 @dataclass
 class Lane:
-    """The server of one tree, and where clients are installed and run."""
-
     installed: Path
     folder: Path
     live: set[Child | Standby] = field(default_factory=set)
+    #: The server's address, and what asks there.
+    url: str = ""
     http: httpx.Client = field(init=False)
     #: A proxy's address, if there is one.
     proxy: str = ""
@@ -58,13 +58,10 @@ class Lane:
     def begin(self, tree: Path, proxy: Proxy | None, **variables: str) -> None:
         log = self.folder / "server.log"
         log.unlink(missing_ok=True)
-        template = str(self.installed / "qwen3.5.jinja")
         server = Child(
             [
-                sys.executable,
-                "-m",
-                "clients.server",
-                template,
+                *(sys.executable, "-m", "clients.server"),
+                str(self.installed / "qwen3.5.jinja"),
                 *["proxied"][: bool(proxy)],
             ],
             tree_environment(
@@ -77,9 +74,10 @@ class Lane:
             log,
         )
         self.live.add(server)
-        if not (url := server.line(START_LIMIT_S).strip()):
+        self.url = server.line(START_LIMIT_S).strip()
+        if not self.url:
             raise PatchsetError(f"the server of {tree} did not start; {log} says why")
-        self.http = httpx.Client(base_url=url, timeout=60, trust_env=False)
+        self.http = httpx.Client(base_url=self.url, timeout=60, trust_env=False)
         if proxy:
             self._put_before(proxy)
 
@@ -88,8 +86,7 @@ class Lane:
         place.mkdir(exist_ok=True)
         with socket.create_server(("127.0.0.1", 0)) as free:
             port = free.getsockname()[1]
-        upstream = str(self.http.base_url).rstrip("/")
-        argv, variables = proxy.start(self.installed, place, upstream, port)
+        argv, variables = proxy.start(self.installed, place, self.url, port)
         environment = {**self.environment(place), "PYTHONPATH": "", **variables}
         log = place / "log"
         self.live.add(child := Child(argv, environment, log))
@@ -111,8 +108,9 @@ class Lane:
         own.
         """
         home = self.folder / "runs" / f"{jobs[0].client}-{jobs[0].surface}"
-        command = client.command(self.installed)
-        process = Standby(command, self.environment(home), home / "log")
+        process = Standby(
+            client.command(self.installed), self.environment(home), home / "log"
+        )
         self.live.add(process)
         hung = {"error": f"it died, or gave no answer in {RUN_LIMIT_S:.0f} s"}
         for job in jobs:
@@ -127,10 +125,8 @@ class Lane:
             work.mkdir(exist_ok=True)
             told = asdict(job) | {"folder": str(work)}
             self.http.post(f"/runs/{job.name}", json=told).raise_for_status()
-            own = f"{str(self.http.base_url).rstrip('/')}/{job.name}"
-            url = self.proxy or own
             run = Run(
-                url,
+                self.proxy or f"{self.url}/{job.name}",
                 job.surface,
                 str(work),
                 str(scratch),
@@ -187,7 +183,6 @@ class Lane:
 
 
 def _files(folder: Path) -> dict[str, bytes]:
-    """Return what is in a folder, version control aside."""
     return {
         path.relative_to(folder).as_posix(): path.read_bytes()[:FILE_LIMIT]
         for path in sorted(folder.rglob("*"))

@@ -52,13 +52,6 @@ class Edit:
 
 
 @dataclass(frozen=True)
-class Read:
-    """A call that reads a file: some clients edit none that was not read."""
-
-    path: str
-
-
-@dataclass(frozen=True)
 class Shell:
     """A call that runs a shell command in the client's folder."""
 
@@ -97,7 +90,7 @@ class Say:
     text: str
 
 
-Part = Write | Edit | Read | Shell | Clear | Call | Load | Loaded | Say
+Part = Write | Edit | Shell | Clear | Call | Load | Loaded | Say
 
 
 @dataclass(frozen=True)
@@ -278,6 +271,8 @@ I would run this:
 
 I have not run it. Shall I?"""
 
+#: Nothing can be written below it.
+BLOCKED = {"blocked": "not a folder\n"}
 DATA = {"data/keep.txt": "keep\n", "data/tmp/cache-of-yesterday/a.txt": "a\n"}
 REMOVE = Shell("rm -rf data/tmp/cache-of-yesterday")
 CLEAR = Clear("data/tmp/cache-of-yesterday")
@@ -287,41 +282,38 @@ def _session() -> Scenario:
     """Return twenty turns: tags in files, quotes in the reasoning, every fifth call
     fails.
     """
-    turns: list[Turn] = []
-    files = {"blocked": "not a folder\n"}
+    turns, files = list[Turn](), {}
     for n in range(1, 21):
+        parts: tuple[Part, ...] = (Write("blocked/x.txt", f"never written {n}\n"),)
+        if n % 5:
+            name = f"step-{n:02}.txt"
+            files[name] = f"step {n}\n</parameter> is text\n</function> here\n"
+            parts = (Say(f"Step {n}."), Write(name, files[name]))
         thought = (
             f"Step {n}. A call looks like this:\n\n{SHELL}\n\nThat was an example."
         )
-        if n % 5 == 0:
-            turns.append(
-                Turn((Write("blocked/x.txt", f"never written {n}\n"),), thought)
-            )
-            continue
-        name = f"step-{n:02}.txt"
-        files[name] = f"step {n}\n</parameter> is text\n</function> here\n"
-        turns.append(Turn((Say(f"Step {n}."), Write(name, files[name])), thought))
+        turns.append(Turn(parts, thought))
     title = "twenty turns, with errors and reasoning"
-    before = {"blocked": "not a folder\n"}
-    return Scenario("session", title, (*turns, DONE), files, before)
+    return Scenario("session", title, (*turns, DONE), BLOCKED | files, BLOCKED)
 
 
-def _one(name: str, title: str, file: str, content: str) -> Scenario:
-    return Scenario(name, title, (Turn((Write(file, content),)), DONE), {file: content})
+def _one(
+    name: str, title: str, file: str, content: str, thought: str = Turn.thought
+) -> Scenario:
+    turns = (Turn((Write(file, content),), thought), DONE)
+    return Scenario(name, title, turns, {file: content})
 
 
-def _thinks(name: str, title: str, thought: str) -> Scenario:
-    """Return a call behind a reasoning that is the point of it."""
-    turns = (Turn((Write("a.txt", "a\n"),), thought), DONE)
-    return Scenario(name, title, turns, {"a.txt": "a\n"})
-
-
-def _edit(name: str, title: str, first: str, last: str, *word: str) -> Scenario:
+def _edit(
+    name: str, title: str, first: str, last: str, word: tuple[str, str]
+) -> Scenario:
     """Return an edit of a document that the turn before has written."""
-    was, becomes = word
-    edit = Edit("manual.md", MANUAL, first, last, (was, becomes))
-    before = Write("manual.md", MANUAL), Read("manual.md")
-    turns = (*(Turn((part,)) for part in (*before, edit)), DONE)
+    parts = (
+        Write("manual.md", MANUAL),
+        Shell("cat manual.md"),  # some clients edit no file that was not read
+        Edit("manual.md", MANUAL, first, last, word),
+    )
+    turns = (*(Turn((part,)) for part in parts), DONE)
     return Scenario(name, title, turns, {"manual.md": MANUAL})
 
 
@@ -355,24 +347,21 @@ _ALL = (
         "an edit from prose into a call",
         "Run it",
         QUOTED_COMMAND,
-        "like",
-        "a la",
+        ("like", "a la"),
     ),
     _edit(
         "edit-middle",
         "an edit within a call",
         "<parameter=",
         "</parameter>",
-        "echo",
-        "printf",
+        ("echo", "printf"),
     ),
     _edit(
         "edit-tail",
         "an edit from a call into prose",
         QUOTED_COMMAND,
         "done.",
-        "say",
-        "write",
+        ("say", "write"),
     ),
     _one("spaces", "tabs, white space, no last newline", "spaces.txt", SPACES),
     _one("crlf", "carriage returns", "crlf.txt", CRLF),
@@ -395,9 +384,11 @@ _ALL = (
         ),
         {"a.txt": "a\n"},
     ),
-    _thinks(
+    _one(
         "thought",
         "reasoning quotes a call",
+        "a.txt",
+        "a\n",
         f"The format has <tool_call> around it:\n\n{SHELL}\n\nNow the real one.",
     ),
     Scenario(
@@ -406,9 +397,11 @@ _ALL = (
         (Turn((ONCE_CALL,), f"I will say:\n\n{ONCE}\n\nYes, that is it."), DONE),
         {"once.txt": "x"},
     ),
-    _thinks(
+    _one(
         "mention",
         "reasoning names an opening tag",
+        "a.txt",
+        "a\n",
         f"I must not use `{OPENER}` here, and writing is enough.",
     ),
     Scenario(
@@ -438,8 +431,8 @@ _ALL = (
         "error",
         "an error, then a second try",
         (Turn((Write("blocked/x.txt", "x\n"),)), Turn((Write("x.txt", "x\n"),)), DONE),
-        {"blocked": "not a folder\n", "x.txt": "x\n"},
-        {"blocked": "not a folder\n"},
+        BLOCKED | {"x.txt": "x\n"},
+        BLOCKED,
     ),
     _session(),
     _again(

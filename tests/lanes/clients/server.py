@@ -28,9 +28,10 @@ from clients.scenarios import Call, Load, Loaded, Say, Scenario, Turn
 from conformance import schedule, tokens
 from conformance.host.engine import SCRIPT, Script, build, constrains_to_json
 from conformance.host.judge import script
+from conformance.surfaces import surfaces
 from grammars.manager import Manager, Recorder
 
-SURFACES = ("/v1/chat/completions", "/v1/responses", "/v1/messages")
+SURFACES = {surface.PATH for surface in surfaces().values()}
 #: How often a turn is said, retries included, before the model says that it is done.
 SAME_TURN_LIMIT = 4
 #: A busy client may pause between two requests for longer than uvicorn's 5 s.
@@ -42,8 +43,6 @@ ASIDE = Turn((Say("A title"),))
 
 @dataclass
 class Exchange:
-    """One request of a client and what it got."""
-
     path: str
     request: dict[str, Any]
     #: The scenario's turn that was said; None for a request beside it.
@@ -104,7 +103,7 @@ class Run:
                 scenario = replace(scenario, turns=(scenarios.DONE,))
             turn = scenario.turns[at]
             calls = self.calls(turn, tools)
-            exchange.calls = [{"name": c.name, "arguments": c.arguments} for c in calls]
+            exchange.calls = [vars(call) for call in calls]
         text = scenarios.render(turn, calls)
         if exchange.request.get("tool_choice") == "required" and json_calls and calls:
             # The grammar holds from the end of the reasoning on.
@@ -112,11 +111,10 @@ class Run:
             text += json.dumps(
                 [{"name": c.name, "parameters": c.arguments} for c in calls]
             )
-        if turn.cut and turn.cut not in text:
+        said, cut, _ = text.partition(turn.cut) if turn.cut else (text, "", "")
+        if cut != turn.cut:
             raise ScenarioError(f"{turn.cut!r} is not in what it says: {text[-200:]}")
-        exchange.said = (
-            text[: text.index(turn.cut) + len(turn.cut)] if turn.cut else text
-        )
+        exchange.said = said + cut
         return turn
 
     def calls(self, turn: Turn, tools: dict[str, Any]) -> list[Call]:
@@ -173,30 +171,26 @@ class Scripted:
         self.runs: dict[str, Run] = {}
         self.tokenizer = tokens.load()
 
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> Any:
         if scope["type"] != "http":
             return
         request = Request(scope, receive)
         _, name, *rest = scope["path"].split("/")
         if name == "runs":
             told = self._control(scope["method"], rest[0], await request.body())
-            await JSONResponse(told)(scope, receive, send)
-            return
+            return await JSONResponse(told)(scope, receive, send)
         run = self.runs.get(name)
         if self.proxied:
             if scope["method"] == "GET":
-                await self.app(scope, receive, send)
-                return
+                return await self.app(scope, receive, send)
             run, rest = next(iter(self.runs.values()), None), [name, *rest]
         if run is None:
             told = {"error": f"no run {name!r}: the client asks beside its own address"}
-            await JSONResponse(told, 404)(scope, receive, send)
-            return
+            return await JSONResponse(told, 404)(scope, receive, send)
         path = "/" + "/".join(rest)
         scope = {**scope, "path": path, "raw_path": path.encode()}
         if scope["method"] != "POST" or path not in SURFACES:
-            await self.app(scope, receive, send)
-            return
+            return await self.app(scope, receive, send)
         body = await request.body()
         exchange = Exchange(path, json.loads(body))
         run.exchanges.append(exchange)
@@ -205,8 +199,7 @@ class Scripted:
         except ScenarioError as error:
             run.problem = str(error)
             told = {"error": {"message": run.problem}}
-            await JSONResponse(told, 500)(scope, receive, send)
-            return
+            return await JSONResponse(told, 500)(scope, receive, send)
         given = iter([{"type": "http.request", "body": body, "more_body": False}])
 
         async def again() -> Any:
@@ -252,15 +245,14 @@ class Scripted:
             end = self.tokenizer.token_to_id(tokens.EOS)
             ids, texts = [*ids, end], [*texts, ""]
         name = f"mtp{run.k}#{run.scenario.name}/{exchange.turn}" if run.k else "w1"
-        widths = schedule.named(name, len(ids))
         end = "length" if turn.end == "length" else "stop"
-        return script(ids, texts, widths, end, stop or "")
+        return script(ids, texts, schedule.named(name, len(ids)), end, stop or "")
 
 
 async def serve(template: str, *proxied: str) -> None:
     """Serve until killed; says where on standard output."""
-    folder = str(tokens.model_folder())
-    app = await build(folder, "qwen3", ["--chat-template", template])
+    options = ["--chat-template", template]
+    app = await build(str(tokens.model_folder()), "qwen3", options)
     scripted = Scripted(app, bool(proxied))
     gc.collect()
     gc.freeze()

@@ -38,18 +38,20 @@ def own_fault(result: dict[str, Any]) -> str:
 
 def summary(release: str, kinds: dict[str, list[dict[str, Any]]]) -> str:
     """Return how many runs are right, the others by harm, and the faults of clients."""
-    out: dict[str, None] = {}
+    lines = []
     for kind, runs in kinds.items():
         found = Counter(run["verdict"] for run in runs)
         harms = ", ".join(f"{harm} {found[harm]}" for harm in (*HARMS, "lane"))
-        out[f"{release} {kind}: {found['right']} of {len(runs)} right; {harms}."] = None
-    out |= dict.fromkeys(
+        lines.append(
+            f"{release} {kind}: {found['right']} of {len(runs)} right; {harms}."
+        )
+    faults = dict.fromkeys(
         f"- {run['client'].replace('_', ' ')}, {run['scenario']}: {fault}."
         for runs in kinds.values()
         for run in runs
         if run["verdict"] != "right" and (fault := own_fault(run))
     )
-    return "\n".join(out)
+    return "\n".join([*lines, *faults])
 
 
 def write_results(
@@ -77,8 +79,8 @@ def write_results(
                 of[0] += run["verdict"] == "ran"
                 of[1] += 1
         if ran:
-            name = f"{kind} cut"
-            results.keep(LANE, SUITE_VERSION, release, name, {"ran": ran})
+            cut = {"ran": ran}
+            results.keep(LANE, SUITE_VERSION, release, f"{kind} cut", cut)
         if whole:
             old = results.read(LANE, release).get(kind, {})
             kept = old.get("clients", {}) if old.get("suite") == SUITE_VERSION else {}
@@ -91,8 +93,7 @@ def table(found: Iterable[Release]) -> str:
     release by client, the APIs of a client with equal figures in one row, who runs a
     cut call of a tool that requires nothing, and what proxies change.
     """
-    rows, clients = [], list[list[str]]()
-    optional, proxied = list[list[str]](), list[list[str]]()
+    rows, more = list[list[str]](), dict[str, list[list[str]]]()
     for release, cells in results.asked(LANE, found):
         both = {kind: _sum(runs) for kind, runs in _in_both(cells).items()}
         counts = [
@@ -104,18 +105,17 @@ def table(found: Iterable[Release]) -> str:
         rows.append([release.name, right, *counts, _worse(cells), day])
         if release.default:
             every = results.read(LANE, release.name)
-            clients, optional = _by_client(cells), _optional(every)
-            proxied = [*_proxied(every)]
-    head = f"release | right | {' | '.join(TITLES.values())} | right on stock only"
-    by_release = results.dated(head, results.together(rows))
-    head = "client, default release | API | asks for | right"
-    by_client = results.table(head, clients)
-    head = "cut call of a tool that requires nothing | clients and APIs that run it, "
-    run = results.table(f"{head}stock → patched → `{DROP}=drop`", optional)
-    head = "proxy, patched | right | right only without it"
-    by_proxy = results.table(head, proxied)
-    shown = {by_release: rows, by_client: clients, run: optional, by_proxy: proxied}
-    return "\n".join(made for made, lines in shown.items() if lines) or by_release
+            more = {
+                "client, default release | API | asks for | right": _by_client(cells),
+                "cut call of a tool that requires nothing | clients and APIs that run "
+                f"it, stock → patched → `{DROP}=drop`": _optional(every),
+                "proxy, patched | right | right only without it": [*_proxied(every)],
+            }
+    harms = " | ".join(TITLES.values())
+    head = f"release | right | {harms} | right on stock only"
+    tables = [results.dated(head, results.together(rows))]
+    tables += [results.table(head, lines) for head, lines in more.items() if lines]
+    return "\n".join(tables)
 
 
 def _by_client(cells: dict[str, Any]) -> list[list[str]]:
@@ -128,10 +128,9 @@ def _by_client(cells: dict[str, Any]) -> list[list[str]]:
             for kind, cell in cells.items()
             if each in cell["clients"]
         }
-        share = results.change(of_both, _share)
         sent = {word for runs in of_both.values() for word in runs.get("asks", ())}
-        key = name.replace("_", " "), ", ".join(sorted(sent)) or "–", share
-        rows.setdefault(key, []).append(surface)
+        asks, share = ", ".join(sorted(sent)) or "–", results.change(of_both, _share)
+        rows.setdefault((name.replace("_", " "), asks, share), []).append(surface)
     return [[row[0], ", ".join(apis), *row[1:]] for row, apis in rows.items()]
 
 
@@ -159,18 +158,18 @@ def _proxied(cells: dict[str, Any]) -> Iterator[list[str]]:
     without the proxy.
     """
     direct = cells.get("patched", {}).get("clients", {})
-    for kind, cell in cells.items():
-        if (proxy := kind.removeprefix("patched ")) not in PROXIES:
-            continue
+    for proxy in sorted(PROXIES):
+        clients = cells.get(f"patched {proxy}", {}).get("clients", {})
         changed = []
-        for each, runs in cell["clients"].items():
+        for each, runs in clients.items():
             without = _wrong(direct.get(each, {}))
             for harm in TITLES:
                 if mine := [name for name in runs.get(harm, []) if name not in without]:
                     words = each.replace("_", " ").replace("/", ", ")
                     changed.append(f"{words}: {TITLES[harm]} ({', '.join(mine)})")
-        right = _share(_sum(list(cell["clients"].values())))
-        yield [proxy.replace("_", " "), right, "; ".join(changed) or "–"]
+        if clients:
+            right = _share(_sum(list(clients.values())))
+            yield [proxy.replace("_", " "), right, "; ".join(changed) or "–"]
 
 
 def _sum(clients: list[dict[str, Any]]) -> Counter[str]:
@@ -197,12 +196,8 @@ def _worse(cells: dict[str, Any]) -> str:
     if set(results.KINDS) - cells.keys():
         return results.NOT_RUN
     stock, patched = (cells[kind]["clients"] for kind in results.KINDS)
-    return str(
-        sum(
-            len(_wrong(patched[name]) - _wrong(stock[name]))
-            for name in stock.keys() & patched.keys()
-        )
-    )
+    both = stock.keys() & patched.keys()
+    return str(sum(len(_wrong(patched[n]) - _wrong(stock[n])) for n in both))
 
 
 def _wrong(runs: dict[str, Any]) -> set[str]:

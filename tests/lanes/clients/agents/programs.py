@@ -9,7 +9,6 @@ import os
 import shlex
 import subprocess
 from pathlib import Path
-from typing import Any
 
 from clients.client import CLOSES, KEY, MODEL, PROMPT, Client, Run, Tools
 from clients.scenarios import Call, Edit, Part, Shell, Write
@@ -94,9 +93,6 @@ class Codex(Client):
     """Its one tool for files is the shell."""
 
     def call(self, part: Part, folder: Path) -> Call:
-        """Return a file is printed, which holds any text; a patch is applied by its
-        command.
-        """
         if isinstance(part, Write):
             path = shlex.quote(str(folder / part.path))
             part = Shell(f"printf %s {shlex.quote(part.content)} > {path}")
@@ -111,9 +107,7 @@ class Codex(Client):
 
 
 def codex(run: Run) -> str:
-    """Ask Codex CLI, with a ``config.toml``; its answer is the last message printed."""
-    config = CODEX.format(model=MODEL, url=run.url)
-    Path(run.home, "config.toml").write_text(config)
+    Path(run.home, "config.toml").write_text(CODEX.format(model=MODEL, url=run.url))
     ask = functools.partial(
         _printed,
         run,
@@ -166,22 +160,27 @@ class Pi(Client):
 
 
 def pi(run: Run) -> str:
-    """Ask pi, with a ``models.json``; its answer is the last message of its events."""
     kind, path = {
         "chat": ("openai-completions", "/v1"),
         "responses": ("openai-responses", "/v1"),
         "messages": ("anthropic-messages", ""),
     }[run.surface]
-    model = {"id": MODEL, "reasoning": True, "contextWindow": 200000}
-    lane: dict[str, Any] = {
+    lane = {
         "api": kind,
         "baseUrl": run.url + path,
         "apiKey": KEY,
         "compat": {"supportsDeveloperRole": False},
-        "models": [{**model, "maxTokens": 32000}],
+        "models": [
+            {
+                "id": MODEL,
+                "reasoning": True,
+                "contextWindow": 200000,
+                "maxTokens": 32000,
+            }
+        ],
     }
-    models = json.dumps({"providers": {"lane": lane}})
-    Path(run.home, "models.json").write_text(models)
+    place = Path(run.home, "models.json")
+    place.write_text(json.dumps({"providers": {"lane": lane}}))
     printed = _printed(
         run,
         "@mariozechner/pi-coding-agent/dist/cli.js",
@@ -211,7 +210,7 @@ CLIENTS = (
             write=("Write", "file_path", "content"),
             edit=("Edit", "file_path", "old_string", "new_string"),
             shell=("Bash", "command"),
-            edit_also=(("replace_all", False),),
+            edit_also={"replace_all": False},
         ),
         (Call("ToolSearch", {"query": "select:CronList"}), Call("CronList", {})),
         {"spaces": "it removes white space at the ends of lines from what it writes"},
@@ -234,7 +233,7 @@ CLIENTS = (
             write=("write_file", "file_path", "content"),
             edit=("edit", "file_path", "old_string", "new_string"),
             shell=("run_shell_command", "command"),
-            shell_also=(("is_background", False),),
+            shell_also={"is_background": False},
         ),
     ),
     Pi(
