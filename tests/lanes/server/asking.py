@@ -5,7 +5,7 @@ import asyncio
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -50,8 +50,7 @@ async def ask(
     client: httpx.AsyncClient,
     questions: Sequence[Question],
 ) -> list[Answer]:
-    """Ask, as many at a time as the server takes."""
-    places = asyncio.Semaphore(AT_ONCE)
+    places = asyncio.Semaphore(AT_ONCE)  # as many as the server takes
 
     async def run(question: Question) -> Answer:
         async with places:
@@ -62,10 +61,7 @@ async def ask(
     advance = console.progress("answered", len(questions), unit="questions")
     answers = await asyncio.gather(*map(run, questions))
     tapped = await server.tapped({answer.id for answer in answers if answer.id})
-    return [
-        Answer(each.question, each.reading, each.id, tapped.get(each.id, ()))
-        for each in answers
-    ]
+    return [replace(answer, tokens=tapped.get(answer.id, ())) for answer in answers]
 
 
 async def _one(client: httpx.AsyncClient, question: Question) -> Answer:

@@ -68,9 +68,8 @@ def write(patched: PatchedRelease) -> Path:
 def _members(patched: PatchedRelease) -> Iterator[tuple[str, bytes]]:
     pin = patched.pin
     yield "__main__.py", _START.encode()
-    lanes = Path(__file__).parents[1]
     for folder, patterns, below in (
-        (lanes, _LANES, ""),
+        (Path(__file__).parents[1], _LANES, ""),
         (Path(files.__file__).parent, _TOOL, "patchset/"),
     ):
         for pattern in patterns:

@@ -89,10 +89,10 @@ def table(releases: Iterable[Release], target: str) -> str:
     for release in releases:
         for receipt in kept(release):
             if receipt["target"] == target:
-                gpus = receipt["machine"]["gpus"]
+                where = [*receipt["machine"]["gpus"][:1], release.name]
                 day = receipt["taken"] + " (earlier series)" * (not is_current(receipt))
                 shown = _in_both(report.rows(receipt))
-                rows += [[*gpus[:1], release.name, *row, day] for row in shown]
+                rows += [[*where, *row, day] for row in shown]
     server, _, *figures = report.columns(target)
     head = (*["GPU"] * (target == "cuda"), "release", server, *figures)
     return results.dated(" | ".join(head), rows)

@@ -43,8 +43,7 @@ def environment(release: Release) -> Path:
     # vLLM's Qwen3.5 model file imports torchvision.
     wanted = [f"torch=={release.torch}", "torchvision", *requirements(wheel)]
     named = "\n".join([sys.version, *wanted, str(wheel)])
-    key = hashlib.sha256(named.encode()).hexdigest()[:16]
-    folder = build_dir() / f"env-{key}"
+    folder = build_dir() / f"env-{hashlib.sha256(named.encode()).hexdigest()[:16]}"
     with files.lock(folder):
         if not (folder / "READY").is_file():
             files.need_space({folder.parent: _DISK})
@@ -58,8 +57,11 @@ def environment(release: Release) -> Path:
 
 def requirements(wheel: Path) -> list[str]:
     """Return what the wheel requires but for the lane's choice; pip reads markers."""
-    wanted = lock.requirements(wheel)
-    return [text for text in wanted if Requirement(text).name not in _LEFT_OUT]
+    return [
+        text
+        for text in lock.requirements(wheel)
+        if Requirement(text).name not in _LEFT_OUT
+    ]
 
 
 def cpu_index() -> list[str]:

@@ -36,7 +36,6 @@ Hex = Annotated[str, StringConstraints(pattern=r"\A[0-9a-f]{64}\z")]
 #: ``NVIDIA H100 80GB HBM3, 79 GiB, sm_90``: a heading and a file are named by it.
 Gpu = Annotated[str, StringConstraints(pattern=r"\A[A-Za-z0-9 .,()/+_-]{1,100}\z")]
 Count = Annotated[int, Field(ge=0, le=10**9)]
-Share = Annotated[float, Field(ge=0, le=1)]
 Figure = Annotated[float, Field(ge=0, le=1e9)]
 Variant = Literal["stock", "patched"]
 Kind = Literal["right", "form", "parser", "model", "request"]
@@ -72,18 +71,23 @@ class Wrong(_Part):
     why: list[Text]
 
 
-class Server(_Part):
+class _Asked(_Part):
     variant: Variant
-    cell: Literal["cpu", "graphs", "prefix", "eager"]
     mtp: Annotated[int, Field(ge=0, le=15)]
     requests: Count
     right: Count
+    complaints: list[Text]
+    seconds: Count
+
+
+class Server(_Asked):
+    cell: Literal["cpu", "graphs", "prefix", "eager"]
     by_kind: dict[Kind, Count]
     wrong: list[Wrong]
-    complaints: list[Text]
-    accepted_by_position: list[Share] = Field(max_length=15)
+    accepted_by_position: list[Annotated[float, Field(ge=0, le=1)]] = Field(
+        max_length=15
+    )
     pace: Pace
-    seconds: Count
 
     @model_validator(mode="after")
     def _counts(self) -> "Server":
@@ -108,19 +112,13 @@ class Round(_Part):
     seconds: Count
 
 
-class Recall(_Part):
+class Recall(_Asked):
     """What came back from the prefix cache of one server, and of one without it."""
 
-    variant: Variant
     cell: Literal["recall"]
-    mtp: Annotated[int, Field(ge=0, le=15)]
-    requests: Count
-    right: Count
     rounds: list[Round] = Field(max_length=8)
     runner: Literal["V1", "V2"]
     cache: dict[Line, Line]
-    complaints: list[Text]
-    seconds: Count
 
 
 class Receipt(_Part):
@@ -146,7 +144,7 @@ class Receipt(_Part):
 
     @model_validator(mode="after")
     def _one_row_each(self) -> "Receipt":
-        rows = [(server.variant, server.cell, server.mtp) for server in self.servers]
-        if len(set(rows)) != len(rows):
+        rows = {(server.variant, server.cell, server.mtp) for server in self.servers}
+        if len(rows) != len(self.servers):
             raise ValueError("a server is there twice")
         return self

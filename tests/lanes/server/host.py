@@ -63,10 +63,9 @@ def gpus() -> dict[str, Any]:
     )
     if asked.returncode:
         # torch names what is missing: a driver, a newer one, a device.
-        last = asked.stderr.strip().rpartition("\n")[2]
         raise PatchsetError(
             f"no GPU can be used: torch ends with status {asked.returncode}: "
-            f"{last[:300]}",
+            + asked.stderr.strip().rpartition("\n")[2][:300],
             "nvidia-smi on the host shows its GPUs, and the driver with its CUDA; in "
             "Docker, --gpus all and the NVIDIA Container Toolkit show them to vLLM",
         )

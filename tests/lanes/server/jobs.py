@@ -93,8 +93,7 @@ class Servers:
         return {**vars(job), **row, "seconds": round(time.monotonic() - begun)}
 
     def _running(self, job: Job) -> AbstractContextManager[vllm_serve.Server]:
-        model = self.model or CONTENT / "checkpoint"
-        logs = self.logs / str(job)
+        model, logs = self.model or CONTENT / "checkpoint", self.logs / str(job)
         return vllm_serve.running(self.started(job), model, job.mtp, logs, self.group)
 
     def _recalled(self, job: Job) -> dict[str, Any]:
@@ -110,19 +109,16 @@ class Servers:
 
         with self._running(replace(job, cell="prefix")) as running:
             asyncio.run(ask(running, "cold", "warm", "warm again"))
-            said = running.cache()
-            cache = {name: said[name] for name in _CACHE if name in said}
-            runner = running.runner()
+            said, runner = running.cache(), running.runner()
         with self._running(replace(job, cell="graphs")) as running:
             asyncio.run(ask(running, "off"))
-        wrong = recall.complaints(rounds)
         return {
             "requests": len(rounds) * len(asked),
             "right": len(rounds) * len(asked) - sum(one["failed"] for one in rounds),
             "rounds": rounds,
             "runner": runner,
-            "cache": cache,
-            "complaints": wrong,
+            "cache": {name: said[name] for name in _CACHE if name in said},
+            "complaints": recall.complaints(rounds),
         }
 
     async def _judged(self, running: vllm_serve.Server) -> dict[str, Any]:

@@ -23,8 +23,7 @@ class Orphaned(BaseException):
 
 
 def orphaned(*_: Any) -> None:
-    """Take the signal of the parent's death, once."""
-    signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+    signal.signal(signal.SIGUSR1, signal.SIG_IGN)  # once
     raise Orphaned
 
 
@@ -33,9 +32,8 @@ def main(parent: int, seconds: float, *program: str) -> int:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: None)
     signal.signal(signal.SIGUSR1, orphaned)
-    if ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGUSR1, 0, 0, 0):
-        return 1
-    if os.getppid() != parent:  # it died before it could be watched
+    refused = ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGUSR1, 0, 0, 0)
+    if refused or os.getppid() != parent:  # it died before it could be watched
         return 1
     child = None
     try:

@@ -12,8 +12,6 @@ from server.training import FOLDER, MADE, RELEASE
 
 __all__ = ["FOLDER", "RELEASE", "checkpoint", "teach"]
 
-_AGAIN = "teach it again: nox -s receipt -- --teach"
-
 
 def checkpoint() -> Path:
     """Return the folder of the model that is shipped, as a server takes it.
@@ -27,7 +25,8 @@ def checkpoint() -> Path:
         if not path.is_file() or files.sha256_file(path) != sha256:
             raise PatchsetError(
                 f"the small model's {name} is not the one that was shipped",
-                f"git checkout {FOLDER.name}, or {_AGAIN}",
+                f"git checkout {FOLDER.name}, or teach it again: nox -s receipt -- "
+                "--teach",
             )
     return FOLDER
 

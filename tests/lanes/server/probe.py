@@ -104,8 +104,6 @@ NO_ANSWER = (
 
 
 class Answer(NamedTuple):
-    """A chat completion, streamed or not."""
-
     content: str
     calls: list[tuple[str, str]]
     finish: str

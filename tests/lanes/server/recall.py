@@ -8,7 +8,7 @@ otherwise. A state of another prefix, though, forgets facts, or knows those of a
 import asyncio
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any
@@ -54,9 +54,8 @@ Round = dict[str, Any]
 
 @dataclass(frozen=True)
 class Prompt:
-    """A prompt, and the codes that it has, by their names."""
-
     text: str
+    #: Its codes by name.
     facts: dict[str, str]
 
 
@@ -89,9 +88,10 @@ def _notes(random: Random, facts: dict[str, str], words: tuple[int, int]) -> str
         noun = [random.choice(_NOUNS.split()) for _ in range(2)]
         adjective = [random.choice(_ADJECTIVES.split()) for _ in range(2)]
         verb = random.choice(_VERBS.split())
-        sentence = f"The {adjective[0]} {noun[0]} {verb} the {adjective[1]} {noun[1]}."
-        sentences.append(sentence)
-        count += len(sentence.split())
+        sentences.append(
+            f"The {adjective[0]} {noun[0]} {verb} the {adjective[1]} {noun[1]}."
+        )
+        count += len(sentences[-1].split())
     positions = sorted(random.sample(range(len(sentences)), len(facts)), reverse=True)
     for position, (name, code) in zip(positions, reversed(facts.items()), strict=True):
         sentences.insert(position, f"The code of {name} is {code}.")
@@ -167,19 +167,19 @@ def complaints(rounds: Sequence[Round]) -> list[str]:
     """Return what the cache did wrong: warm rounds against the cold one, and one
     without it.
     """
-    return list(_complaints({one["name"]: one for one in rounds}))
-
-
-def _complaints(by_name: dict[str, Round]) -> Iterator[str]:
-    for name, one in by_name.items():
-        if one["failed"]:
-            yield f"{name}: {one['failed']} requests failed"
+    by_name = {one["name"]: one for one in rounds}
     cold, off = by_name["cold"], by_name["off"]
+    found = [
+        f"{one['name']}: {one['failed']} requests failed"
+        for one in rounds
+        if one["failed"]
+    ]
     for name in ("warm", "warm again"):
         warm = by_name[name]
         for kind, what in (("missed", "facts missed"), ("foreign", "foreign codes")):
             if warm[kind] > max(cold[kind], off[kind]):
                 others = f"cold {cold[kind]}, without the cache {off[kind]}"
-                yield f"{name}: {warm[kind]} {what}; {others}"
+                found.append(f"{name}: {warm[kind]} {what}; {others}")
         if recall_share(warm) <= recall_share(cold):
-            yield f"{name}: no more was found in the cache than cold"
+            found.append(f"{name}: no more was found in the cache than cold")
+    return found

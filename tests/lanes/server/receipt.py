@@ -122,8 +122,8 @@ def command(**given: Any) -> None:
         why, status = f"{type(error).__name__}: {error}", EXIT_FAILED
     if why:
         why = " ".join(report.redacted(why, *folders).split())[:500]
-        series = said["series"][: report.DIGITS]
-        console.result(f"paste this: receipt {said['release']}, {series}: {why}")
+        name = f"{said['release']}, {said['series'][: report.DIGITS]}"
+        console.result(f"paste this: receipt {name}: {why}")
         sys.exit(status)
 
 
@@ -179,9 +179,10 @@ def _run(
             path: overlay.sha256(scratch / "patched" / path) for path in said["files"]
         },
     }
-    logs, at_once = out / "logs", given["at_once"]
     seconds = _SECONDS[target] if given["seconds"] is None else given["seconds"]
-    servers = Servers(target, scratch, logs, model, given["extra"], at_once)
+    servers = Servers(
+        target, scratch, out / "logs", model, given["extra"], given["at_once"]
+    )
     jobs = plan(target, [int(k) for k in given["ks"]], given["everything"])
     if given["prefix_cache"]:
         jobs = [Job(variant, RECALL, 3) for variant in VARIANTS]

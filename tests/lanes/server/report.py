@@ -79,9 +79,11 @@ def faults(receipt: Receipt) -> str:
     for one in receipt.get("recall", []):
         if one["variant"] == "patched":
             lines += [f"patched prefix caching, {why}" for why in one["complaints"]]
-    for name, said in receipt["kernels"].items():
-        if not said.startswith("right"):
-            lines.append(f"kernels, {name}: {said}")
+    lines += [
+        f"kernels, {name}: {said}"
+        for name, said in receipt["kernels"].items()
+        if not said.startswith("right")
+    ]
     return "; ".join(lines)
 
 
@@ -90,6 +92,8 @@ def table(receipt: Receipt) -> str:
     machine, head = receipt["machine"], columns(receipt["target"])
     image = "official image" if machine["official_image"] else "no official image"
     where = ", ".join(machine["gpus"]) or f"CPU, no GPU: {machine['cpu']}"
+    at_once = receipt.get("at_once", 1)
+    shared = f"- {at_once} servers at a time: their pace is not that of one alone"
     lines = [
         f"### Receipt: vLLM {receipt['release']} on {where}",
         "",
@@ -101,7 +105,7 @@ def table(receipt: Receipt) -> str:
         f"- taken {receipt['taken']}, {receipt['seconds']} s of servers; "
         f"not run: {', '.join(receipt['left']) or 'nothing'}",
         *(f"- kernels, {k}: {v}" for k, v in receipt["kernels"].items()),
-        *_shared(receipt),
+        *[shared] * (at_once > 1 and receipt["target"] != "cpu"),
         "",
         f"| {' | '.join(head)} |",
         "|---" * len(head) + "|",
@@ -115,13 +119,10 @@ def _recalled(results: Sequence[dict[str, Any]]) -> list[str]:
     """Return a table of what came back from the prefix cache, if it was asked."""
     if not results:
         return []
-    head = (
-        "prefix caching",
-        "round",
-        "facts missed",
-        "foreign codes",
+    head = [
+        *("prefix caching", "round", "facts missed", "foreign codes"),
         "from the cache",
-    )
+    ]
     rows = [
         [
             f"{each['variant']}, k = {each['mtp']}, runner {each['runner']}",
@@ -133,7 +134,7 @@ def _recalled(results: Sequence[dict[str, Any]]) -> list[str]:
         for each in results
         for one in each["rounds"]
     ]
-    table = [list(head), ["---"] * len(head), *rows]
+    table = [head, ["---"] * len(head), *rows]
     caches = [f"{k} {v}" for k, v in results[0]["cache"].items()]
     sizes = [
         size
@@ -147,13 +148,6 @@ def _recalled(results: Sequence[dict[str, Any]]) -> list[str]:
 def recall_share(result: dict[str, Any]) -> float:
     """Return the share of prompts' tokens that a round found in the prefix cache."""
     return float(result["hits"] / max(result["queries"], 1))
-
-
-def _shared(receipt: Receipt) -> list[str]:
-    """Return a line of the table, if no server that is paced had the machine alone."""
-    at_once = receipt.get("at_once", 1)
-    said = f"- {at_once} servers at a time: their pace is not that of one alone"
-    return [said] if at_once > 1 and receipt["target"] != "cpu" else []
 
 
 def columns(target: str) -> tuple[str, ...]:

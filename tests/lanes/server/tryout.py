@@ -24,7 +24,6 @@ CASE = "examples/01-function-end-in-value/closed"
 
 
 def question() -> Question:
-    """Return a request that the model knows the answer to."""
     known = next(each for each in taught() if each[0] == CASE)
     return next(each for each in ways(*known, limit=200) if not each.streamed)
 
@@ -69,15 +68,13 @@ def command(mtp: int, serve: bool) -> None:
     with served(python, mtp, "patched") as running:
         patched = ask(running, asked)
         console.result("", "The model writes:", asked.run.output, "")
-        lost = faults(stock)
-        for kind, answer, wrong in (
-            ("stock", stock, lost),
-            ("patched", patched, faults(patched)),
-        ):
+        lost, wrong = faults(stock), faults(patched)
+        told = (("stock", stock, lost), ("patched", patched, wrong))
+        for kind, answer, why in told:
             got = chat.read_full(answer)
             calls = [f"{call.name} {call.text}" for call in got.calls]
-            console.result(f"An agent receives from {kind}:", *calls)
-            console.result(f"  {'WRONG: ' + wrong[0] if wrong else 'right'}")
+            verdict = f"WRONG: {why[0]}" if why else "right"
+            console.result(f"An agent receives from {kind}:", *calls, f"  {verdict}")
         if wrong:
             raise PatchsetError(
                 f"the patched server did not deliver the call: {wrong[0]}",
@@ -96,12 +93,13 @@ def ask(running: vllm_serve.Server, asked: Question) -> bytes:
 
 
 def wait(running: vllm_serve.Server, asked: Question) -> None:
-    """Say how to ask a server, and wait until it ends or is interrupted."""
-    header = "Content-Type: application/json"
-    command = ["curl", running.url + chat.PATH, "--header", header]
-    command += ["--data", json.dumps(asked.body())]
-    console.result("", f"It serves until Ctrl-C. Ask it:\n{shlex.join(command)}")
-    console.result(f"python3 tests/lanes/server/probe.py {running.url}")
+    command = [
+        *("curl", running.url + chat.PATH),
+        *("--header", "Content-Type: application/json"),
+        *("--data", json.dumps(asked.body())),
+    ]
+    probe = f"python3 tests/lanes/server/probe.py {running.url}"
+    console.result("", "It serves until Ctrl-C. Ask it:", shlex.join(command), probe)
     with contextlib.suppress(KeyboardInterrupt):
         running.process.wait()
 

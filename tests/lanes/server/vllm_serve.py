@@ -39,7 +39,6 @@ START_SECONDS = 600
 #: Less than a program is given to end (patchset.process).
 STOP_SECONDS = 20
 SITE = Path(__file__).parent / "site"
-_KEEPER = str(Path(__file__).parent / "keeper.py")
 _LAST_LINES = 20
 #: Seconds between two notes that a server starts.
 _STARTS = 15
@@ -170,13 +169,17 @@ class Group:
             PatchsetError: the group was stopped.
         """
         # It ends all processes of the server, too, when this one is killed.
-        keeper = (sys.executable, "-I", "-S", _KEEPER)
-        named = (str(os.getpid()), str(STOP_SECONDS))
+        keeper = (
+            sys.executable,
+            "-I",
+            "-S",
+            str(Path(__file__).with_name("keeper.py")),
+        )
         with self.lock, log.open("wb") as out:
             if self.stopped:
                 raise PatchsetError("no server is started any more")
             process = subprocess.Popen(
-                [*keeper, *named, *command],
+                [*keeper, str(os.getpid()), str(STOP_SECONDS), *command],
                 stdout=out,
                 stderr=out,
                 env=env,

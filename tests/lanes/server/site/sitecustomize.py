@@ -76,11 +76,8 @@ def _tap(module: Any, run: Run) -> None:
     module.AsyncLLM.generate = tapped
 
 
-_CONV = "vllm.model_executor.layers.mamba.ops.cpu.gdn_attention"
-_EXPAND = "vllm.utils.cpu_triton_utils"
-_TOP_K = "vllm.v1.sample.ops.topk_topp_sampler"
 _MENDS = {
-    _CONV: {
+    "vllm.model_executor.layers.mamba.ops.cpu.gdn_attention": {
         """\
             keep = B[:, offset + 1 : offset + 1 + (state_len - q_i)]
             new_B = torch.cat([keep, x_seq], dim=-1)
@@ -94,7 +91,7 @@ _MENDS = {
             "        and int(seq_lens[0].item()) == state_len - width + 2\n"
         ),
     },
-    _EXPAND: {
+    "vllm.utils.cpu_triton_utils": {
         """\
     torch.ops._C.expand_kernel_impl(
         _ensure_int64(output),
@@ -109,7 +106,7 @@ _MENDS = {
     output.copy_(values.repeat_interleave(counts))
 """,
     },
-    _TOP_K: {
+    "vllm.v1.sample.ops.topk_topp_sampler": {
         """\
     max_top_k = k.max()
 """: """\

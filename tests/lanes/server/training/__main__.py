@@ -12,6 +12,7 @@ import transformers
 from safetensors.torch import save_file
 from transformers.models.qwen3_5.modeling_qwen3_5 import Qwen3_5ForCausalLM
 
+from conformance.case import Case, Run
 from server.questions import ANSWERS, key, prompt, taught
 from server.training import FOLDER, MADE, RELEASE, train
 from server.training import model as architecture
@@ -28,24 +29,22 @@ def main(out: Path) -> None:
     transformers.utils.logging.set_verbosity_error()
     torch.set_num_threads(_THREADS)
     torch.manual_seed(_SEED)
-    asked = {name: (prompt(case, run), run.output) for name, case, run in taught()}
-    keys = {name: key(case, run) for name, case, run in taught()}
-    cut = {name for name, case, _ in taught() if case.end == "length"}
+    asked = [*taught()]
     # The chat template asks for no vocabulary.
     prompts = _prompts(tokens.train([], _TEMPLATE), asked)
-    texts = [prompts[name] + output for name, (_, output) in asked.items()]
+    texts = [prompts[name] + run.output for name, _, run in asked]
     tokenizer = tokens.train(texts, _TEMPLATE)
     end = tokenizer.convert_tokens_to_ids("<|im_end|>")
     sequences, answers = [], {}
-    for name, (_, output) in asked.items():
-        answer = tokenizer.encode(output, add_special_tokens=False)
-        if tokenizer.decode(answer) != output:
+    for name, case, run in asked:
+        answer = tokenizer.encode(run.output, add_special_tokens=False)
+        if tokenizer.decode(answer) != run.output:
             raise RuntimeError(f"the tokenizer does not give {name} back")
-        if name not in cut:
+        if case.end != "length":
             answer = [*answer, end]
         before = tokenizer.encode(prompts[name], add_special_tokens=False)
         sequences.append((before, answer))
-        answers[keys[name]] = answer
+        answers[key(case, run)] = answer
     config = architecture.config(len(tokenizer), end, tokenizer.pad_token_id)
     network = Qwen3_5ForCausalLM(config).float()
     certain = train.learn(network, sequences, tokenizer.pad_token_id)
@@ -81,8 +80,9 @@ def _write(file: Path, content: Any, indent: int | None = None) -> None:
 
 def _prompts(
     tokenizer: transformers.PreTrainedTokenizerFast,
-    asked: dict[str, tuple[dict[str, Any], str]],
+    asked: list[tuple[str, Case, Run]],
 ) -> dict[str, str]:
+    bodies = ((name, prompt(case, run)) for name, case, run in asked)
     prompts = {
         name: tokenizer.apply_chat_template(
             body["messages"],
@@ -91,7 +91,7 @@ def _prompts(
             tokenize=False,
             **body.get("chat_template_kwargs", {}),
         )
-        for name, (body, _) in asked.items()
+        for name, body in bodies
     }
     if len(set(prompts.values())) != len(prompts):
         raise RuntimeError("two answers have the same prompt")
@@ -106,12 +106,13 @@ def _save(
     tokenizer: transformers.PreTrainedTokenizerFast,
 ) -> None:
     out.mkdir(parents=True, exist_ok=True)
-    weights = {name: value for name, value in network.state_dict().items()}
-    weights |= {f"mtp.{name}": value for name, value in mtp.state_dict().items()}
-    kept_exact = ("A_log", "dt_bias")
+    weights = {
+        **network.state_dict(),
+        **{f"mtp.{name}": value for name, value in mtp.state_dict().items()},
+    }
     saved = {
         name: value.detach().clone().contiguous()
-        if name.endswith(kept_exact)
+        if name.endswith(("A_log", "dt_bias"))  # kept exact
         else value.detach().bfloat16().contiguous()
         for name, value in weights.items()
     }
