@@ -68,7 +68,6 @@ def _imports(name: str) -> None:
 
 
 def _facts(name: str, said: dict[str, str]) -> None:
-    """Judge the user, the rights, the bytecode and the leftovers of the build."""
     script = container.inside(_HERE / "facts.py")
     output = container.run(name, "facts.py does not run", "python3", script)
     facts: dict[str, Any] = json.loads(output.splitlines()[-1])
@@ -84,8 +83,7 @@ def _facts(name: str, said: dict[str, str]) -> None:
         "privileged": [],
     }
     wrong = [fact for fact, value in wanted.items() if facts[fact] != value]
-    for fact in wrong:
-        console.result(f"  WRONG {fact}: {facts[fact]}, not {wanted[fact]}")
+    console.result(*(f"  WRONG {f}: {facts[f]}, not {wanted[f]}" for f in wrong))
     if wrong:
         raise PatchsetError(f"{len(wrong)} things in the image are wrong")
     console.result(f"  ok    facts: {', '.join(wanted)}")
@@ -93,8 +91,7 @@ def _facts(name: str, said: dict[str, str]) -> None:
 
 def _compilers(name: str, target: str) -> None:
     wrong = "the image cannot compile at run time"
-    script = container.inside(_HERE / "compile.sh")
-    container.run(name, wrong, "sh", script, target)
+    container.run(name, wrong, "sh", container.inside(_HERE / "compile.sh"), target)
     console.result("  ok    compilers: C, C++" + (", CUDA" if target == "cuda" else ""))
 
 
@@ -104,8 +101,8 @@ def _serve(name: str) -> None:
     folder.chmod(0o777)  # the server's user, who is not root, writes the tap there
     serving = vllm_serve.on_cpu(str(container.vllm(name, folder)))
     serving.variables["PYTHONPATH"] = container.inside(vllm_serve.SITE)
-    tap = vllm_serve.tap(folder, _MTP)
-    serving.variables["SERVER_LANE_TAP"] = container.inside(tap)
+    tap = container.inside(vllm_serve.tap(folder, _MTP))
+    serving.variables["SERVER_LANE_TAP"] = tap
     model = small.checkpoint()
     for path in (model, *model.rglob("*")):
         path.chmod(0o755 if path.is_dir() else 0o644)
@@ -122,11 +119,10 @@ async def _ask(running: vllm_serve.Server, model: Path) -> None:
         answers = await asking.ask(running, client, questions(model))
     verdicts = asking.verdicts(answers)
     wrong = [verdict for verdict in verdicts if verdict["kind"] != "right"]
-    accepted = running.accepted()
+    accepted = " ".join(f"{share:.0%}" for share in running.accepted())
     console.result(
         f"  {'WRONG' if wrong else 'ok   '} answers: {len(verdicts) - len(wrong)} of "
-        f"{len(verdicts)} right, accepted by position: "
-        + " ".join(f"{share:.0%}" for share in accepted)
+        f"{len(verdicts)} right, accepted by position: {accepted}"
     )
     if wrong:
         first = "; ".join(f"{fault['kind']}: {fault['what']}" for fault in wrong[:5])

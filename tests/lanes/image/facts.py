@@ -22,13 +22,13 @@ TRACES = (
 
 
 def privileged() -> list[str]:
-    files = []
-    for top in ("/usr", "/opt", "/etc"):
-        for path in Path(top).rglob("*"):
-            mode = path.lstat().st_mode
-            if stat.S_ISREG(mode) and mode & (stat.S_ISUID | stat.S_ISGID):
-                files.append(str(path))
-    return files
+    modes = (
+        (path, path.lstat().st_mode)
+        for top in ("/usr", "/opt", "/etc")
+        for path in Path(top).rglob("*")
+    )
+    wanted = stat.S_ISUID | stat.S_ISGID
+    return [str(path) for path, mode in modes if stat.S_ISREG(mode) and mode & wanted]
 
 
 vllm = importlib.metadata.distribution("vllm")

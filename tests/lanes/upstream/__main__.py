@@ -67,21 +67,22 @@ def compare(
     differences: dict[str, list[str]] = {
         kind: [] for kind in ("both", "lost", "excepted", "gained", "neither")
     }
-    used = set()
+    idle = set(exceptions)
     for name in sorted(stock.keys() | patched.keys()):
         function = name.partition("[")[0]
-        passes = [run.get(name) == "passed" for run in (stock, patched)]
-        if "skipped" in (stock.get(name), patched.get(name)):
+        before, after = (run.get(name) for run in (stock, patched))
+        if "skipped" in (before, after):
             continue
         kind = {
             (True, True): "both",
             (True, False): "excepted" if function in exceptions else "lost",
             (False, True): "gained",
             (False, False): "neither",
-        }[passes[0], passes[1]]
+        }[before == "passed", after == "passed"]
         differences[kind].append(name)
-        used |= {function} if kind == "excepted" else set()
-    return differences | {"idle": sorted(exceptions - used)}
+        if kind == "excepted":
+            idle.discard(function)
+    return differences | {"idle": sorted(idle)}
 
 
 def exceptions(pinned: release.Release) -> set[str]:
@@ -126,18 +127,10 @@ def outcomes(tree: Path, log: Path) -> dict[str, str]:
     Raises:
         PatchsetError: they did not end, or the tree has none of them.
     """
-    files = sorted(
-        {
-            str(file.relative_to(tree))
-            for pattern in FILES
-            for file in tree.glob(pattern)
-        }
-    )
-    if not files:
-        raise PatchsetError(
-            f"{tree} has none of the tests",
-            "make the trees with nox -s apply -- RELEASE",
-        )
+    found = {file for pattern in FILES for file in tree.glob(pattern)}
+    if not found:
+        hint = "make the trees with nox -s apply -- RELEASE"
+        raise PatchsetError(f"{tree} has none of the tests", hint)
     with tempfile.TemporaryDirectory() as scratch:
         path = Path(scratch, "outcomes.json")
         hub(Path(scratch))
@@ -152,18 +145,10 @@ def outcomes(tree: Path, log: Path) -> dict[str, str]:
             "VLLM_NO_USAGE_STATS": "1",
         }
         command = [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-p",
-            "upstream.plugin",
-            "-p",
-            "no:cacheprovider",
-            "-q",
-            "--tb=short",
-            f"--timeout={TEST_TIMEOUT}",
-            "--continue-on-collection-errors",
-            *files,
+            *(sys.executable, "-m", "pytest", "-q", "--tb=short"),
+            *("-p", "upstream.plugin", "-p", "no:cacheprovider"),
+            *(f"--timeout={TEST_TIMEOUT}", "--continue-on-collection-errors"),
+            *sorted(str(file.relative_to(tree)) for file in found),
         ]
         with log.open("wb") as out:
             try:
@@ -180,12 +165,11 @@ def outcomes(tree: Path, log: Path) -> dict[str, str]:
                     f"the tests of {tree} did not end in {TREE_TIMEOUT} s", f"see {log}"
                 ) from error
         try:
-            outcome: dict[str, str] = json.loads(path.read_text(encoding="utf-8"))
+            return dict(json.loads(path.read_text(encoding="utf-8")))
         except (FileNotFoundError, ValueError) as error:
             raise PatchsetError(
                 f"pytest could not run the tests of {tree}", f"see {log}"
             ) from error
-    return outcome
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -208,8 +192,7 @@ def command(names: tuple[str, ...]) -> None:
                 ran[kind] = outcomes(trees / kind, log)
         differences = compare(ran["stock"], ran["patched"], exceptions(pinned))
         for kind in ("lost", "idle", "gained"):
-            for test in differences[kind]:
-                console.result(f"  {kind}: {test}")
+            console.result(*(f"  {kind}: {test}" for test in differences[kind]))
         counts = ", ".join(
             f"{kind} {len(tests)}" for kind, tests in differences.items()
         )

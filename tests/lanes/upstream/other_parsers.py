@@ -64,15 +64,13 @@ def compare(*trees: str) -> int:
     stock, patched = map(_run, map(Path, trees))
     names = sorted(set(stock) | set(patched))
     different = [name for name in names if stock.get(name) != patched.get(name)]
-    outputs = sum(len(found) for found in stock.values())
     for name in different:
         both = (found.get(name, ["no parser"]) for found in (stock, patched))
-        pairs = zip(*both, strict=False)
-        differing = (pair for pair in pairs if pair[0] != pair[1])
+        differing = (pair for pair in zip(*both, strict=False) if pair[0] != pair[1])
         one, other = next(differing, ("less", "more"))
         print(f"differs: {name}\n  stock   {one[:400]}\n  patched {other[:400]}")
     print(
-        f"{len(names)} parsers, {outputs} results: "
+        f"{len(names)} parsers, {sum(map(len, stock.values()))} results: "
         f"{len(names) - len(different)} as in stock, {len(different)} not"
     )
     return 1 if different else 0
@@ -92,29 +90,22 @@ def _report() -> dict[str, list[str]]:
 
     differing: dict[str, list[str]] = {}
     classes: dict[tuple[str, str], type] = {}
-    for kind, manager, get in (
-        ("tool", ToolParserManager, ToolParserManager.get_tool_parser),
-        (
-            "reasoning",
-            ReasoningParserManager,
-            ReasoningParserManager.get_reasoning_parser,
-        ),
-    ):
-        for name in sorted(
-            {*manager.lazy_parsers, *getattr(manager, f"{kind}_parsers", {})} - OURS
-        ):
+    managers = {"tool": ToolParserManager, "reasoning": ReasoningParserManager}
+    for kind, manager in managers.items():
+        there = {*manager.lazy_parsers, *getattr(manager, f"{kind}_parsers", {})}
+        for name in sorted(there - OURS):
             try:
-                classes[kind, name] = get(name)
+                classes[kind, name] = getattr(manager, f"get_{kind}_parser")(name)
             except Exception as error:
-                differing[f"{kind} {name}"] = [
-                    f"cannot be loaded: {type(error).__name__}"
-                ]
+                why = f"cannot be loaded: {type(error).__name__}"
+                differing[f"{kind} {name}"] = [why]
     tags = {key: _tags(parser_cls) for key, parser_cls in classes.items()}
     tokens = _tokenizer(sorted({tag for some in tags.values() for tag in some}))
-    for (kind, name), parser_cls in classes.items():
-        results = _results(kind, parser_cls, tags[kind, name], tokens)
-        differing[f"{kind} {name}"] = list(results)
-    return differing
+    results = {
+        " ".join(key): [*_results(key[0], parser_cls, tags[key], tokens)]
+        for key, parser_cls in classes.items()
+    }
+    return differing | results
 
 
 def _tags(parser_cls: type) -> list[str]:
@@ -123,12 +114,8 @@ def _tags(parser_cls: type) -> list[str]:
         for base in parser_cls.__mro__
         if base.__module__.startswith("vllm.")
     }
-    tags: set[str] = set()
-    for source in sources:
-        tags.update(
-            _TAG.findall(Path(source or os.devnull).read_text(encoding="utf-8"))
-        )
-    return sorted(tags)
+    texts = (Path(source or os.devnull).read_text("utf-8") for source in sources)
+    return sorted({tag for text in texts for tag in _TAG.findall(text)})
 
 
 def _tokenizer(tags: list[str]) -> Any:
@@ -162,27 +149,25 @@ def _read(
     from harness import TOOLS, body_of
 
     request = ChatCompletionRequest(**body_of("chat", "none", width is not None, TOOLS))
+    # What a tool parser takes besides, where its release has it so.
+    if kind == "tool":
+        what, tools, more = "tool_calls", [request.tools], [request]
+    else:
+        what, tools, more = "reasoning", [], []
     try:
-        parser = (
-            parser_cls(tokens, request.tools) if kind == "tool" else parser_cls(tokens)
-        )
+        parser = parser_cls(tokens, *tools)
     except TypeError:
         parser = parser_cls(tokens)
     if width is None:
-        read = parser.extract_tool_calls if kind == "tool" else parser.extract_reasoning
-        return [read(text, request)]
+        return [getattr(parser, f"extract_{what}")(text, request)]
+    read = getattr(parser, f"extract_{what}_streaming")
     ids = tokens.encode(text, add_special_tokens=False)
-    deltas: list[Any] = []
-    before = ""
-    seen: list[int] = []
+    deltas, before, seen = list[Any](), "", list[int]()
     for start in range(0, len(ids), width):
         burst = ids[start : start + width]
         piece = tokens.decode(burst, skip_special_tokens=False)
         arguments = [before, before + piece, piece, seen, seen + burst, burst]
-        if kind == "tool":
-            deltas.append(parser.extract_tool_calls_streaming(*arguments, request))
-        else:
-            deltas.append(parser.extract_reasoning_streaming(*arguments))
+        deltas.append(read(*arguments, *more))
         before, seen = before + piece, seen + burst
     return deltas
 
