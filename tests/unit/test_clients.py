@@ -379,5 +379,5 @@ def test_who_runs_a_cut_call_of_a_tool_that_requires_nothing_is_counted(
     kinds = {"stock": [cut], "patched": [cut], "patched drop": [right]}
     table.write_results("v0.33.0", kinds)
     table.write_results("v0.33.0", {"stock": [right]}, whole=False)
-    text = table.table([release.load("v0.33.0")])
-    assert "| all optional, cut by max_tokens, not streamed | 0/1 → 1/1 → 0/1 |" in text
+    row = "| all optional, cut by max_tokens, not streamed | 0/1 → 1/1 → 0/1 |"
+    assert row in table.table([release.load("v0.33.0")])

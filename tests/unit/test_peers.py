@@ -209,8 +209,8 @@ def test_the_table_begins_with_the_best_and_says_whose_the_suite_is(
     ):
         row = {"title": name, "version": "1.0", **figures}
         results.keep(table.LANE, SUITE_VERSION, release.name, name, row)
-    lines = table.table([release]).splitlines()
-    assert lines[2] == "| patched 1.0 | 2/2 | 0 | 0 | 0 | 0 | 0 | – | – | 0 | 1; 1 |"
-    assert lines[3].startswith("| stock sglang 1.0 | 1/2 | 1 |")
-    assert lines[3].endswith("| 2.5; – |") and table.OURS in lines[-1]
+    _, _, first, second, *_, last = table.table([release]).splitlines()
+    assert first == "| patched 1.0 | 2/2 | 0 | 0 | 0 | 0 | 0 | – | – | 0 | 1; 1 |"
+    assert second.startswith("| stock sglang 1.0 | 1/2 | 1 |")
+    assert second.endswith("| 2.5; – |") and table.OURS in last
     assert table.table([]) == f"{results.NOT_RUN}\n"

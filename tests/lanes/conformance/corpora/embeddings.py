@@ -418,7 +418,7 @@ def _ambiguity(way: str, place: str, kind: str) -> str:
 
 
 def crossed() -> Iterator[Case]:
-    """Yield all ways × place of the parameter × what the quote names × what follows."""
+    """Yield ways × place of the parameter × what the quote names × what follows."""
     ways = {**FIRST, **OTHERS}
     for way, place, kind, follows in itertools.product(ways, PLACES, QUOTES, FOLLOWS):
         call = QUOTES[kind]
