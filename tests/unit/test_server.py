@@ -23,6 +23,8 @@ from patchset.errors import PatchsetError
 from server import asking, environment, questions, tryout, vllm_serve
 from server import model as small
 
+#: Of a server that is asked for what it has said.
+NO_PROCESS: Any = None
 METRICS = """\
 # TYPE vllm:spec_decode_num_drafts counter
 vllm:spec_decode_num_drafts_total{engine="0"} 100.0
@@ -39,7 +41,7 @@ def test_acceptance_is_read_from_the_metrics(monkeypatch: pytest.MonkeyPatch) ->
     request = httpx.Request("GET", "http://x/metrics")
     answer = httpx.Response(200, text=METRICS, request=request)
     monkeypatch.setattr(httpx, "get", lambda *_, **__: answer)
-    there = vllm_serve.Server("http://x", 3, Path(), Path(), None)  # type: ignore[arg-type]
+    there = vllm_serve.Server("http://x", 3, Path(), Path(), NO_PROCESS)
     assert there.accepted() == [0.8, 0.5, 0.2]
 
 
@@ -122,7 +124,7 @@ def judged(
     answer = chat_answer(("write", json.dumps(arguments)))
     tap = tmp_path / "tap"
     tap.write_text(json.dumps({"id": "chatcmpl-1_0", "tokens": tokens}) + "\n")
-    there = vllm_serve.Server("", 1, tmp_path / "log", tap, None)  # type: ignore[arg-type]
+    there = vllm_serve.Server("", 1, tmp_path / "log", tap, NO_PROCESS)
     status = 200 if tokens else 500
     transport = httpx.MockTransport(lambda _: httpx.Response(status, json=answer))
 
@@ -373,7 +375,7 @@ def test_the_tap_writes_what_passes_and_changes_nothing(tmp_path: Path) -> None:
         [sys.executable, "-c", TAPPED], env=variables, text=True
     )
     assert said == "[[5], [6, 7], []]\n"
-    there = vllm_serve.Server("", 1, tmp_path / "log", tap, None)  # type: ignore[arg-type]
+    there = vllm_serve.Server("", 1, tmp_path / "log", tap, NO_PROCESS)
     assert asyncio.run(there.tapped({"id-1"})) == {"id-1": (5, 6, 7)}
 
 
