@@ -4,6 +4,7 @@
 # holds, and a server that makes a grammar of the schema refuses the request. The result
 # reaches the model as Python's repr of a list of objects, in place of its text.
 set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
@@ -33,53 +34,16 @@ PY
 # shellcheck disable=SC2016
 expected='$ref: #/$defs/Place, $defs: missing
 result: [TextContent(inner_content=TextContent(type='\''text'\'', text="It'\''s 5 lines.", ...'
-seen=$(timeout 200 venv/bin/python - 2>/dev/null <<'PY'
+seen=$(PYTHONPATH=$here timeout 200 venv/bin/python - 2>/dev/null <<'PY'
 import asyncio
-import http.server
 import json
 import sys
-import threading
 
 from openai import AsyncOpenAI
 from semantic_kernel.agents import ChatCompletionAgent
 from semantic_kernel.connectors.ai.open_ai import OpenAIChatCompletion
 from semantic_kernel.connectors.mcp import MCPStdioPlugin
-
-requests, replies = [], []
-class Handler(http.server.BaseHTTPRequestHandler):
-    def do_POST(self):
-        length = int(self.headers["content-length"])
-        requests.append(json.loads(self.rfile.read(length)))
-        message = replies[min(len(requests), len(replies)) - 1]
-        reason = "tool_calls" if "tool_calls" in message else "stop"
-        choice = {"index": 0, "message": message, "finish_reason": reason}
-        usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
-        body = {"id": "c1", "object": "chat.completion", "created": 1, "model": "m"}
-        body = json.dumps({**body, "choices": [choice], "usage": usage}).encode()
-        self.send_response(200)
-        self.send_header("content-type", "application/json")
-        self.send_header("content-length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *args):
-        pass
-
-
-def serve():
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    return f"http://127.0.0.1:{server.server_port}/v1"
-
-
-def call(identifier, name, arguments):
-    function = {"name": name, "arguments": json.dumps(arguments)}
-    return {"id": identifier, "type": "function", "function": function}
-
-
-def assistant(content, *calls):
-    message = {"role": "assistant", "content": content}
-    return {**message, "tool_calls": list(calls)} if calls else message
+from scripted_server import assistant, call, replies, requests, serve
 
 
 async def main():

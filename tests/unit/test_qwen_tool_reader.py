@@ -319,7 +319,7 @@ def test_pieces_do_not_matter(text: str) -> None:
                 assert found == expected, (options, cut, at)
 
 
-#: Text of a frame, that says nothing.
+#: Text in a frame that says nothing.
 SAID = (
     "<parameters>\n</parameters>\n",
     "<!-- all -->\n",
