@@ -26,14 +26,20 @@ def models_made(
 ) -> int:
     """How often a module makes a model while it sends a stream of 100 deltas."""
     use_cpu_platform()  # before serving is imported
-    namespace = import_module(module)
-    model, made = getattr(namespace, name), [0]
+    return times_called(monkeypatch, import_module(module), name, surface)
 
-    def counted(**fields: Any) -> Any:
+
+def times_called(
+    monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, surface: str
+) -> int:
+    """How often an attribute is called while a stream of 100 deltas is sent."""
+    called, made = getattr(owner, name), [0]
+
+    def counted(*args: Any, **fields: Any) -> Any:
         made[0] += 1
-        return model(**fields)
+        return called(*args, **fields)
 
-    monkeypatch.setattr(namespace, name, counted)
+    monkeypatch.setattr(owner, name, counted)
     status, answer = raw(OUTPUT, 2, surface=surface, **THINKING)
     assert status == 200
     assert answer.count(b"data: ") > 100
