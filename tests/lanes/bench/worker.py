@@ -187,9 +187,6 @@ class Process:
             os.mkfifo(f"{folder}/turns")
             command = (sys.executable, "-m", "bench.core", folder)
             core = Child(command, {**os.environ, "PYTHONPATH": str(LANES)})
-            # Beside the process that is measured, not in turn with it.
-            others = os.sched_getaffinity(os.getppid()) or {0}
-            os.sched_setaffinity(core.process.pid, others)
             port = self._loop.run_until_complete(self._start(reasoning, folder))
             self._served[reasoning] = core, port
         return self._served[reasoning]
