@@ -158,13 +158,13 @@ def export_command(release: str | None, mails: Path | None) -> None:
     "--from", "old", metavar="RELEASE", help="Release to port from; else the nearest."
 )
 def rebase_command(release: str, old: str | None) -> None:
-    """Port a series to RELEASE, newer or older: pin it, and write patches/RELEASE.
+    """Port a series to RELEASE, newer or older: pin it, and write its patches.
 
     git am -3 merges each patch into the new source, in RELEASE's patched tree. A
     conflict stops it there (exit status 3): resolve it, 'git am --continue', and
     'refresh' writes the rest. A patch that the source has already is dropped, and its
     proofs must pass on the stock tree from then on. Nothing that was edited below
-    patches/RELEASE meanwhile is overwritten.
+    patches/releases/RELEASE meanwhile is overwritten.
     """
     from patchset.image import skopeo
     from patchset.series.rebase import rebase
@@ -227,7 +227,7 @@ def prove_command(names: tuple[str, ...], only: tuple[str, ...]) -> None:
 @cli.command("pin")
 @click.argument("release")
 def pin_command(release: str) -> None:
-    """Pin RELEASE (v0.34.0) from the package index in patches/RELEASE/release.toml.
+    """Pin RELEASE (v0.34.0) from the package index, in patches/releases/RELEASE.
 
     Records file name, sha256 and size of the source and of the official wheels (of
     several uploads the one with the highest build tag), the commit and the torch that
