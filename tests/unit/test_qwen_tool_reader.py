@@ -385,6 +385,75 @@ def test_a_value_that_begins_with_closing_tags(ends: str, between: str) -> None:
             assert [text for kind, text in found if kind == "VALUE"] == ["/a", content]
 
 
+@pytest.mark.parametrize(
+    "tag",
+    ["</function=read>", "</function read>", '</function name="read">', "</function"],
+)
+def test_a_closing_tag_of_another_spelling_says_nothing(tag: str) -> None:
+    text = f"<tool_call>\n<function=read>\n{tag}\n</tool_call>"
+    for pieces in ([text], text):
+        found = events(pieces, parameters_of=TOOLS.__getitem__)
+        assert found == [("CALL", "read"), ("CALL_END", "")]
+
+
+@pytest.mark.parametrize(
+    "tag",
+    [
+        "<param=x>",
+        "<parameter: x>",
+        "<Parameter=x>",
+        "<PARAM=x>",
+        "<arg x>",
+        "<x>",
+        "<parameter=x",
+        '<param="x">',
+        "<x=z>",
+        "<param=undeclared>",
+        "use <x>",
+    ],
+)
+@pytest.mark.parametrize("last", ["", "<parameter=y>\n2\n</parameter>\n"])
+def test_a_misspelled_opening_ends_the_value(tag: str, last: str) -> None:
+    rest = f"{tag}\n1\n</parameter>\n{last}</function>\n</tool_call>"
+    text = f"<tool_call>\n<function=f>\n<parameter=a>\nls\n</parameter>\n{rest}"
+    options: dict[str, Any] = {"tools": ("f",)}
+    options["parameters_of"] = lambda name: ("a", "x", "y")
+    is_due = not tag.startswith(("<x=", "<param=u", "use"))
+    value = "ls" if is_due else f"ls\n</parameter>\n{tag}\n1"
+    for at in range(len(text)):
+        found = events([text[:at], text[at:]], **options)
+        values = [text for kind, text in found if kind == "VALUE"]
+        assert values == [value, "2"] if last else [value]
+
+
+def test_json_calls_before_a_call() -> None:
+    one = '<tool_call>\n{"name": "read", "arguments": {"path": "/a"}}\n</tool_call>\n'
+    other = call("read", ("path", "/b")) + "\n"
+    for text in (one + other, one * 2 + other, other + one + other):
+        for pieces in ([text], text):
+            found = [kind for kind, _ in events(pieces)]
+            assert found.count("CALL") == text.count("<tool_call>")
+            assert "CONTENT" not in found
+    assert events([f"So:\n{one}{other}"])[0][0] == "CONTENT"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "It ends with `</parameter>`, `</tool_call>`:",
+        "Then `</parameter>`, `</function>` and `</tool_call>`.\n\nSo:",
+        "ENDS = ['</parameter>', '</function>', '</tool_call>']\nCALL = '",
+        "re.compile('</parameter>|</function>|</tool_call>')",
+    ],
+)
+def test_tags_that_a_line_names_end_nothing(said: str) -> None:
+    content = f"{said}\n{call('read', ('path', '/b'))}\n."
+    text = call("write", ("path", "/a"), ("content", content))
+    for pieces in ([text], text):
+        found = events(pieces)
+        assert [text for kind, text in found if kind == "VALUE"] == ["/a", content]
+
+
 def test_what_an_empty_object_says() -> None:
     text = "<tool_call>\n<function=read>\n{}\n</function>\n</tool_call>"
     assert events(text) == events([text]) == [("CALL", "read"), ("CALL_END", "")]
@@ -495,7 +564,8 @@ def runs(*commands: str, **more: str) -> list[tuple[str, dict[str, str]]]:
         # A tag given twice is one, and no closing sequence.
         (OPENED + "ls\n</function>\n</function>\nfoo", []),
         # A call that is JSON, and a plain call behind it.
-        (JSON + "\n" + RUN + "\nfoo", runs("ls")),
+        (JSON + "\n" + RUN + "\nfoo", runs("j", "ls")),
+        ("As:\n" + JSON + "\n" + RUN + "\nfoo", runs("ls")),
         # What stands behind a quoted call on its line is quoted as well.
         (f"- {RUN}<function=run>\n<parameter=command>\nz{ENDS}\nfoo", []),
         # Between the undeclared call and the plain one a call is indented.

@@ -11,14 +11,16 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
 
-async def escape_line_separators(
-    stream: AsyncGenerator[str, None],
-) -> AsyncGenerator[str, None]:
-    """The stream of events, with these characters as escapes of JSON."""
+def escape_line_separators(event: str) -> str:
+    """The event, with these characters as escapes of JSON."""
+    if event.isascii():  # a flag of the string: ASCII is not searched
+        return event
+    event = event.replace("\x85", "\\u0085")
+    return event.replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+
+
+async def escape_stream(stream: AsyncGenerator[str, None]) -> AsyncGenerator[str, None]:
+    """The stream of events, each so escaped."""
     async with aclosing(stream):
         async for event in stream:
-            # A flag of the string: ASCII is not searched.
-            if not event.isascii():
-                event = event.replace("\x85", "\\u0085")
-                event = event.replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
-            yield event
+            yield escape_line_separators(event)

@@ -149,22 +149,21 @@ def _is_written_as_delta_message(cls: type[DeltaMessage]) -> bool:
 class TextEvent:
     """Stands for an event of a piece of text."""
 
-    __slots__ = ("_frame", "delta", "sequence_number", "type")
+    __slots__ = ("_parts", "delta", "sequence_number", "type")
 
-    def __init__(self, type_: str, frame: Frame, text: str) -> None:
+    def __init__(self, type_: str, parts: list[str], text: str) -> None:
         self.type = type_
         self.sequence_number = -1
-        self._frame = frame
+        self._parts = parts
         self.delta = text
 
     def model_dump_json(self, **_: Any) -> str:
-        head, tail = self._frame
-        number = f'"sequence_number":{self.sequence_number}'
-        tail = tail.replace(_NO_NUMBER, number, 1)
-        return f"{head}{to_json(self.delta).decode()}{tail}"
+        head, middle, tail = self._parts
+        text = to_json(self.delta).decode()  # as pydantic writes it
+        return f"{head}{text}{middle}{self.sequence_number}{tail}"
 
 
-_NO_NUMBER = '"sequence_number":-1'
+_NUMBER = '"sequence_number":'
 
 
 class TextEvents:
@@ -173,16 +172,18 @@ class TextEvents:
     def __init__(self) -> None:
         self._item_id = ""
         self._type = ""
-        self._frame: Frame | None = None
+        # JSON around the text and the number; none if they cannot be told apart.
+        self._parts: list[str] = []
 
     def event(self, item_id: str, make_event: Callable[[str], Any], text: str) -> Any:
         """The event of a piece of text; ``make_event`` makes its model."""
         if item_id != self._item_id:
             example = make_event(MARK)
             frame = frame_of(example.model_dump_json(by_alias=True))
-            is_numbered = frame.tail.count(_NO_NUMBER) == 1
-            self._frame = frame if is_numbered else None
+            head, number, tail = frame.tail.partition(f"{_NUMBER}-1")
+            is_numbered = number and _NUMBER not in head + tail
+            self._parts = [frame.head, head + _NUMBER, tail] if is_numbered else []
             self._item_id, self._type = item_id, example.type
-        if self._frame is None:
+        if not self._parts:
             return make_event(text)
-        return TextEvent(self._type, self._frame, text)
+        return TextEvent(self._type, self._parts, text)

@@ -206,7 +206,10 @@ class Calls:
         """Hold the call that the token opens."""
         at, lines = self.tokens.at, self._output.lines
         in_reasoning = self.tokens.in_reasoning
-        is_declared = token.name in self.tools.names and token.kind == Kind.OPENING
+        # That of JSON is: else it is text where its object ends.
+        is_declared = token.kind == Kind.JSON_OPENING or (
+            token.name in self.tools.names and token.kind == Kind.OPENING
+        )
         in_frame = is_declared and not in_reasoning and lines.in_frame()
         where = at - 1, at, in_reasoning, position, in_frame
         held = HeldCalls(lines.copy(), at - 1, at, *where)

@@ -11,9 +11,11 @@ import regex as re
 
 from .qwen_tool_tokens import Kind, trim_name
 
-# What no argument is lost with: comments, tags without attributes, marks, no value.
+# What no argument is lost with: comments, tags without attributes, closing tags of any
+# spelling, marks, no value.
 _NOTHING = re.compile(
-    r"(?:<!--(?:[^-]|-(?!->))*+-->|</?[\w:-]{1,64}\s*+/?>|\b(?:None|null)\b|[^\w<])*+"
+    r"(?:<!--(?:[^-]|-(?!->))*+-->|<[\w:-]{1,64}\s*+/?>|</[\w:-]{1,64}[^<>\n]{0,128}+>?"
+    r"|\b(?:None|null)\b|[^\w<])*+"
 )
 # And where the function has no parameters, words.
 _WORDS = re.compile(r"[^<=:{}\[\]]*+")

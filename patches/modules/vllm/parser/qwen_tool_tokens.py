@@ -134,6 +134,11 @@ _BEGINNING = std_re.compile(
 _CUT_CLOSING_TAGS = frozenset(
     tag[:end] for tag in CLOSING for end in range(1, len(tag))
 )
+# What a model writes in the place of ``<parameter=KEY>``, as ``<param=KEY>``.
+_MISSPELLED_OPENING = re.compile(
+    r"<(?:[\w-]{1,64}+[ \t]*+[=:]?[ \t]*+)??[\"']?([^\s<>\"'=:/]{1,128})[\"']?"
+    r"[ \t]*+[>\r\n]"
+)
 # On the line, before any tag.
 _WORD = re.compile(r"[^\w\n<]*+\w")
 
@@ -191,8 +196,8 @@ class Lexer:
                 if is_last and _goes_on(text, match.end()):
                     return at, at, Kind.TEXT, ""
                 name = trim_name(match[named]) if named else ""
-                if named == "other":
-                    name = given[1] if (given := _NAMED.match(name)) else ""
+                if named == "other" and (given := _NAMED.match(name)) is not None:
+                    name = given[1]
                 elif named in _NAMING:
                     name = declared_name(name, self._names)
                 kind = named or tag[max(tag.rfind("</"), 0) :]
@@ -268,6 +273,12 @@ def split_gap(gap: str, starts_line: bool = False) -> tuple[str, str | None]:
     if (newline or starts_line) and not indent.strip(" \t"):
         return value, indent
     return gap, None
+
+
+def misspelled_key(text: str) -> str:
+    """The key that a misspelled ``<parameter=KEY>`` at the text's beginning names."""
+    match = _MISSPELLED_OPENING.match(text)
+    return match[1] if match is not None else ""
 
 
 def starts_line(gap: str) -> bool:

@@ -28,6 +28,7 @@ from .qwen_tool_tokens import (
     always,
     begins_with_word,
     is_beside,
+    misspelled_key,
     rule_of,
     split_gap,
     starts_line,
@@ -97,6 +98,7 @@ class _ParameterEnd(_Tag):
     Attributes:
         yields: A second one follows, which alone is spelled as the opening tag.
         claims: A quoted parameter claims the tag.
+        drops: A misspelled opening of a parameter follows, which is dropped.
         key: That of the parameter that follows, if one does.
         takes: A quoted block may have it.
         weight: What speaks for the closing sequence.
@@ -110,7 +112,7 @@ class _ParameterEnd(_Tag):
         self.open = value.open_quotes(self.indent)
         self.quote = value.quotes[self.open - 1] if self.open else None
         self.claims = self.quote is not None and self.quote.in_parameter
-        self.yields = False
+        self.yields = self.drops = False
         kind, end = tokens.following(self.behind)
         for _ in range(0 if self.claims else MAX_PARAMETER_ENDS - 1):
             if kind != Kind.PARAMETER_END:
@@ -142,7 +144,9 @@ class _ParameterEnd(_Tag):
         is_frame = False
         if self.call.lacks(tokens[tag]):
             is_frame = begins_line or not in_prose
-        elif kind == Kind.FUNCTION_END and not in_prose:
+        elif kind == Kind.FUNCTION_END and (
+            self.mirrors or (begins_line and not in_prose)
+        ):
             behind, more = tokens.following(end)
             kinds = tokens[end - 1].kind, behind, tokens.peek(more).kind
             if kinds == (Kind.FUNCTION_END, Kind.PARAMETER_END, Kind.TOOL_CALL_END):
@@ -152,6 +156,9 @@ class _ParameterEnd(_Tag):
             is_call = behind == Kind.OPENING and not calls.wait()
             is_frame = is_whole or is_call or behind == Kind.END
         if not is_frame:
+            if self.mirrors and self.held is None:
+                self.behind = self.value.behind_misspelled(at) or at
+                self.drops = self.behind > at
             return Kind.TEXT, at
         self.behind = tag
         return kind, end
@@ -416,11 +423,25 @@ class Value:
             return self._begin_parameter(token)
         if kind == Kind.PARAMETER_END or self._is_stray(token):
             return State.CALL
+        if kind == Kind.TEXT and (end := self.behind_misspelled(tokens.at - 1)) > 0:
+            tokens.at = end
+            return State.CALL
         if kind == Kind.END:
             return self._end_of_output(token, State.CALL)
         at = tokens.at - 1
         tokens.at = tokens.sequence_end(at) if kind in CLOSING else at
         return self.calls.end_call()
+
+    def behind_misspelled(self, at: int) -> int:
+        """Index of the closing tag of a parameter at *at* that is due and whose opening
+        is misspelled; else 0.
+        """
+        tokens = self.tokens
+        if not (starts_line(tokens[at].gap) and tokens[at].text.startswith("<")):
+            return 0
+        end = tokens.behind_text(at)
+        is_due = self.call.is_due(misspelled_key(tokens[at].text))
+        return end if is_due and tokens[end].kind in CLOSING else 0
 
     def _is_stray(self, token: Token) -> bool:
         """Whether a call's closing tag stands before a parameter that is missing."""
@@ -717,6 +738,8 @@ _PARAMETER_END: Rules = (
     (lambda tag: tag.yields, Value.literal),
     # 2. The next parameter is due.
     (_ParameterEnd.is_due, Value.end_before),
+    # 7. Text in a frame: what follows opens it, misspelled.
+    (lambda tag: tag.drops, Value.end_before),
     # 3. A closing sequence.
     (_ParameterEnd.is_sequence, Value.sequence),
     # 4. A quoted block claims its own tags.
