@@ -454,6 +454,18 @@ def test_tags_that_a_line_names_end_nothing(said: str) -> None:
         assert [text for kind, text in found if kind == "VALUE"] == ["/a", content]
 
 
+@pytest.mark.parametrize("marks", ["**", ", ", "\n,"])
+@pytest.mark.parametrize("behind", ["", "\n\nThat is all."])
+def test_marks_behind_a_closing_tag(marks: str, behind: str) -> None:
+    opened = "<tool_call>\n<function=read>\n   <parameter=path>\n/a\n"
+    text = f"{opened}</parameter>{marks}</function>\n</tool_call>{behind}"
+    for pieces in ([text], text):
+        found = events(pieces)
+        assert found[2:5] == [("VALUE", "/a"), ("VALUE_END", ""), ("CALL_END", "")]
+    text = text.replace("\n</parameter>", "</parameter>").removesuffix(behind)
+    assert events([text])[2:4] == [("VALUE", "/a"), ("VALUE_END", "")]
+
+
 def test_what_an_empty_object_says() -> None:
     text = "<tool_call>\n<function=read>\n{}\n</function>\n</tool_call>"
     assert events(text) == events([text]) == [("CALL", "read"), ("CALL_END", "")]

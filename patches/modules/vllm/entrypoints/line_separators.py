@@ -13,14 +13,14 @@ from contextlib import aclosing
 
 def escape_line_separators(event: str) -> str:
     """The event, with these characters as escapes of JSON."""
-    if event.isascii():  # a flag of the string: ASCII is not searched
+    if event.isascii():  # a flag of the string, so ASCII is not searched
         return event
     event = event.replace("\x85", "\\u0085")
     return event.replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 
 
 async def escape_stream(stream: AsyncGenerator[str, None]) -> AsyncGenerator[str, None]:
-    """The stream of events, each so escaped."""
+    """The events of a stream, escaped."""
     async with aclosing(stream):
         async for event in stream:
             yield escape_line_separators(event)

@@ -206,7 +206,7 @@ class Calls:
         """Hold the call that the token opens."""
         at, lines = self.tokens.at, self._output.lines
         in_reasoning = self.tokens.in_reasoning
-        # That of JSON is: else it is text where its object ends.
+        # A call that is JSON names a declared tool, or is text when its object ends.
         is_declared = token.kind == Kind.JSON_OPENING or (
             token.name in self.tools.names and token.kind == Kind.OPENING
         )

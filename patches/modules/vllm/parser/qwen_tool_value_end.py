@@ -144,9 +144,7 @@ class _ParameterEnd(_Tag):
         is_frame = False
         if self.call.lacks(tokens[tag]):
             is_frame = begins_line or not in_prose
-        elif kind == Kind.FUNCTION_END and (
-            self.mirrors or (begins_line and not in_prose)
-        ):
+        elif kind == Kind.FUNCTION_END and not in_prose:
             behind, more = tokens.following(end)
             kinds = tokens[end - 1].kind, behind, tokens.peek(more).kind
             if kinds == (Kind.FUNCTION_END, Kind.PARAMETER_END, Kind.TOOL_CALL_END):
@@ -154,7 +152,9 @@ class _ParameterEnd(_Tag):
             is_whole = tokens[end - 1].kind in TOOL_CALL_ENDS
             is_whole = is_whole or (self.mirrors and begins_line)
             is_call = behind == Kind.OPENING and not calls.wait()
-            is_frame = is_whole or is_call or behind == Kind.END
+            # A line may name the tags that end a call, and the value go on.
+            is_named = not self.mirrors and self.indent is None and not begins_line
+            is_frame = behind == Kind.END or ((is_whole or is_call) and not is_named)
         if not is_frame:
             if self.mirrors and self.held is None:
                 self.behind = self.value.behind_misspelled(at) or at
