@@ -35,7 +35,7 @@ def test_the_same_bytes(
 ) -> None:
     from vllm.entrypoints.text_chunks import TextChunks
 
-    def chunk(self: Any, index: int, delta: Any) -> None:
-        return None
+    def __init__(self: Any, make_chunk: Any) -> None:
+        self.delta_cls, self.chunk = None, lambda index, delta: None
 
-    assert differences(monkeypatch, TextChunks, chunk, "chat", **fields) == []
+    assert differences(monkeypatch, TextChunks, __init__, "chat", **fields) == []

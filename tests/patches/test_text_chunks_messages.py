@@ -21,8 +21,8 @@ def test_the_same_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     from vllm.entrypoints.anthropic import protocol, serving
     from vllm.entrypoints.text_chunks import MARK, TextChunks
 
-    def chunk(self: Any, index: int, delta: Any) -> None:
-        return None
+    def __init__(self: Any, make_chunk: Any) -> None:
+        self.delta_cls, self.chunk = None, lambda index, delta: None
 
     class Slow(serving.Frame):  # type: ignore[misc]
         def write(self, text: str) -> str:
@@ -38,6 +38,6 @@ def test_the_same_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     def frame_of(example: str) -> Any:
         return Slow(*example.split(f'"{MARK}"'))
 
-    mine = differences(monkeypatch, TextChunks, chunk, "messages")
+    mine = differences(monkeypatch, TextChunks, __init__, "messages")
     assert mine == []
     assert differences(monkeypatch, serving, frame_of, "messages") == []

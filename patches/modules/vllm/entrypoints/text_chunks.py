@@ -48,12 +48,58 @@ def frame_of(example: str) -> Frame:
 # Chat.
 
 
+class TextDelta:
+    """Stands for a ``DeltaMessage`` of text alone: the field ``kind``, or more of the
+    arguments of the call at the index ``kind``.
+
+    It is its own only call, and the function of it.
+    """
+
+    __slots__ = ("kind", "text")
+
+    id = name = role = type = None
+
+    def __init__(self, kind: str | int, text: str) -> None:
+        self.kind = kind
+        self.text = text
+
+    def message(self) -> DeltaMessage:
+        if isinstance(self.kind, str):
+            return DeltaMessage.model_validate({self.kind: self.text})
+        call = {"index": self.kind, "function": {"arguments": self.text}}
+        return DeltaMessage.model_validate({"tool_calls": [call]})
+
+    @property
+    def content(self) -> str | None:
+        return self.text if self.kind == "content" else None
+
+    @property
+    def reasoning(self) -> str | None:
+        return self.text if self.kind == "reasoning" else None
+
+    @property
+    def tool_calls(self) -> tuple[TextDelta, ...]:
+        return () if isinstance(self.kind, str) else (self,)
+
+    @property
+    def index(self) -> str | int:
+        return self.kind
+
+    @property
+    def function(self) -> TextDelta:
+        return self
+
+    @property
+    def arguments(self) -> str:
+        return self.text
+
+
 class TextChunk(NamedTuple):
     """Stands for a ``ChatCompletionStreamResponse`` with one choice, whose delta is
     a piece of text.
     """
 
-    delta: DeltaMessage
+    delta: DeltaMessage | TextDelta
     text: str
     frame: Frame
     finish_reason = None
@@ -75,23 +121,30 @@ class TextChunks:
 
     """
 
+    delta_cls = TextDelta  # for a parser that hands over text as it is
+
     def __init__(self, make_chunk: Callable[[int, DeltaMessage], Any]) -> None:
         self._make_chunk = make_chunk
         self._frames: dict[tuple[int, str | int, type], Frame | None] = {}
 
-    def chunk(self, index: int, delta: DeltaMessage) -> TextChunk | None:
+    def chunk(self, index: int, delta: DeltaMessage | TextDelta) -> TextChunk | None:
         """The chunk of a delta; ``None`` if it must be built as any other."""
-        text_of = _text_of(delta)
-        if text_of is None:
-            return None
-        kind, text = text_of
+        if isinstance(delta, TextDelta):
+            kind, text = delta.kind, delta.text
+        else:
+            text_of = _text_of(delta)
+            if text_of is None:
+                return None
+            kind, text = text_of
         key = index, kind, type(delta)
         if key not in self._frames:
             self._frames[key] = self._example(index, delta)
         frame = self._frames[key]
         return None if frame is None else TextChunk(delta, text, frame)
 
-    def _example(self, index: int, delta: DeltaMessage) -> Frame | None:
+    def _example(self, index: int, delta: DeltaMessage | TextDelta) -> Frame | None:
+        if isinstance(delta, TextDelta):
+            delta = delta.message()
         if not _is_written_as_delta_message(type(delta)):
             return None
         delta = delta.model_copy(deep=True)
@@ -168,6 +221,8 @@ _NUMBER = '"sequence_number":'
 
 class TextEvents:
     """Makes the text events of an item, and of those behind it."""
+
+    delta_cls = TextDelta
 
     def __init__(self) -> None:
         self._item_id = ""

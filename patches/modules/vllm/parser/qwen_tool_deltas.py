@@ -45,8 +45,6 @@ if TYPE_CHECKING:
 
 logger = init_logger(__name__)
 
-TextDelta = Callable[[str], DeltaMessage]
-
 # Stop strings that say what the model's own end says.
 _CLOSING_TAGS = (FUNCTION_END, TOOL_CALL_END)
 _ENDS = (*_CLOSING_TAGS, "<|im_end|>", "<|endoftext|>")
@@ -142,23 +140,18 @@ class _Message(DeltaMessage):
 _validate = _Message.__pydantic_validator__.validate_python
 
 
-def _content(text: str) -> DeltaMessage:
-    return _validate({"content": text})
+def text_message(kind: str | int, text: str) -> DeltaMessage:
+    """Make a delta of text alone.
 
+    Args:
+        kind: The field that holds it, or the index of the call whose arguments go on.
+        text: What is added.
 
-def _reasoning(text: str) -> DeltaMessage:
-    return _validate({"reasoning": text})
-
-
-def _arguments_of(index: int) -> TextDelta:
-    """Make deltas that go on with the arguments of the call at *index*."""
-
-    def delta(text: str) -> DeltaMessage:
-        # Validated as one, which takes less time than three models do.
-        call = {"index": index, "function": {"arguments": text}}
-        return _validate({"tool_calls": [call]})
-
-    return delta
+    """
+    if isinstance(kind, str):
+        return _validate({kind: text})
+    # Validated as one, which takes less time than three models do.
+    return _validate({"tool_calls": [{"index": kind, "function": {"arguments": text}}]})
 
 
 # Deltas.
@@ -185,6 +178,8 @@ class QwenDeltaStream:
         quoted_calls: ``<tool_call>`` tags that are text of the reasoning.
         call_is_cut: Whether the output ended within its last call, whose
             arguments then end where the output did.
+        make_text: Makes a delta that is all there is of a piece; see
+            :func:`text_message`.
 
     """
 
@@ -218,11 +213,11 @@ class QwenDeltaStream:
         self.opens_in_reasoning = reasoning
         self.quoted_calls = 0
         self.call_is_cut = False
+        self.make_text: Callable[[str | int, str], Any] = text_message
         self._raw: list[str] | None = None  # the output, where it may be logged
         if logger.isEnabledFor(logging.DEBUG):
             self._raw = []
         self._calls = 0
-        self._more_arguments: TextDelta
         self._writer = ArgumentsWriter(ToolSchema(None))
 
     @property
@@ -236,14 +231,16 @@ class QwenDeltaStream:
         events = self._reader.feed(text)
         if len(events) == 1:  # as most are
             event, text = events[0]
+            kind: str | int | None = None
             if event == EventType.VALUE:
-                added = self._writer.value(text)
-                return [self._more_arguments(added)] if added else []
-            if event == EventType.CONTENT:
-                return [_content(text)] if text else []
-            if event == EventType.REASONING:
+                kind, text = self._calls - 1, self._writer.value(text)
+            elif event == EventType.CONTENT:
+                kind = "content"
+            elif event == EventType.REASONING:
+                kind = "reasoning"
                 self.quoted_calls += text.count(TOOL_CALL_START)
-                return [_reasoning(text)] if text else []
+            if kind is not None:
+                return [self.make_text(kind, text)] if text else []
         return self._deltas(events) if events else []
 
     def end(
@@ -340,7 +337,6 @@ class QwenDeltaStream:
     ) -> None:
         text = "".join(texts)
         if name is not None:
-            self._more_arguments = _arguments_of(self._calls)
             call = DeltaToolCall(
                 id=self._make_id(name),
                 type="function",
@@ -353,11 +349,11 @@ class QwenDeltaStream:
         elif not text:
             return
         elif kind == EventType.CONTENT:
-            deltas.append(_content(text))
+            deltas.append(text_message("content", text))
         elif kind == EventType.REASONING:
-            deltas.append(_reasoning(text))
+            deltas.append(text_message("reasoning", text))
         else:
-            deltas.append(self._more_arguments(text))
+            deltas.append(text_message(self._calls - 1, text))
 
 
 def merge_deltas(deltas: list[DeltaMessage]) -> DeltaMessage | None:

@@ -26,6 +26,7 @@ from vllm.parser.qwen_tool_deltas import (
     log_other_parser,
     log_reader,
     merge_deltas,
+    text_message,
 )
 from vllm.parser.qwen_tool_tokens import THINK_END, THINK_START, TOOL_CALL_START
 from vllm.reasoning import _REASONING_PARSERS_TO_REGISTER
@@ -101,6 +102,8 @@ class QwenParser(DelegatingParser):
     keeps_first_call = True
     #: What models write behind the reasoning, before JSON as well.
     output_space = r"[ \t\n]{0,16}"
+    #: Set by serving before the first step: what it takes for a ``text_message``.
+    text_delta_cls: type | None = None
 
     # How an output is read that begins in the reasoning, or does not.
     _open_stream: Callable[[Request], Any]
@@ -221,7 +224,12 @@ class QwenParser(DelegatingParser):
                 self.set_prompt_token_ids(prompt_token_ids)
             self._stream = stream = self._open(request)
             self._thought = [] if self._must_answer(request) else None
+            # Deltas that are merged or left out below are models.
+            are_kept = not self._takes_one_call and self._held_call is None
+            if self.text_delta_cls is not None and are_kept:
+                stream.make_text = self.text_delta_cls
         if finished:
+            stream.make_text = text_message  # it goes with the finish reason
             delta_text = self._without_end_tokens(delta_text, delta_token_ids, request)
         deltas = stream.feed(delta_text)
         if finished:
