@@ -27,10 +27,7 @@ def run(command: click.Command, arguments: list[str] | None = None) -> None:
     it as Ctrl-C does, so that what it started and what it has half done is cleared
     away.
     """
-    again = (
-        "run the same command again: it clears away what is half done, and goes on "
-        "from what is complete"
-    )
+    again = "run the same command again: it clears away what is half done"
     with _ending(EXIT_FAILED, again):
         command.main(args=arguments, standalone_mode=False)
 

@@ -92,6 +92,14 @@ def test_what_upstream_has_is_dropped_and_its_proof_must_pass_on_stock(
     assert own.run("lint").stdout == ""
 
 
+def test_a_mark_of_an_earlier_port_is_kept(own: Project) -> None:
+    own.pin_next(changed(line20="twenty"))
+    mark = own.diff("twenty").with_name("v1.3.0.merged")
+    mark.write_text("In upstream's #12.\n")
+    own.run("rebase", "v1.3.0")
+    assert mark.read_text() == "In upstream's #12.\n"
+
+
 @pytest.mark.parametrize("by", ["refresh", "rebase"])
 def test_a_conflict_is_resolved_and_the_rest_follows(stopped: Project, by: str) -> None:
     assert "holds work" in stopped.run("apply", "v1.3.0", status=1).stderr

@@ -75,6 +75,25 @@ def test_sessions_that_documents_name_exist() -> None:
         assert named <= sessions, f"{document} names {named - sessions}"
 
 
+def test_pages_name_and_count_the_patches_of_the_series() -> None:
+    lines = (paths.patches_dir() / "series").read_text().splitlines()
+    names = {line.split()[0] for line in lines if not line.startswith("modules/")}
+    page = (paths.project_root() / "docs/developing.md").read_text()
+    shared = page.partition("## Patches that touch every model")[2]
+    named = re.findall(r"`([a-z0-9-]+)`", shared)
+    assert {*named} - names == set() and named
+    reasons = [(paths.patches_dir() / name / "reason.md").read_text() for name in names]
+    merged = sum("\nUpstream-Status: merged" in reason for reason in reasons)
+    readme = (paths.project_root() / "README.md").read_text()
+    assert f"{merged} of the {len(names)} patches backport" in readme
+
+
+def test_each_package_of_an_image_has_a_reason() -> None:
+    packages = paths.project_root() / "docker/packages.toml"
+    for group in tomllib.loads(packages.read_text()).values():
+        assert all(group.values())
+
+
 def test_what_cases_and_exceptions_cite_is_a_heading_of_the_format() -> None:
     sources = " ".join(case.source for case in cases.load())
     cited = set(re.findall(r"format\.md#([\w-]+)", sources))

@@ -219,11 +219,14 @@ def _ported(
     """Return a mark for each patch that is gone, and git's comparison of both."""
     names = {patch.name for patch in made.patches}
     old = read_series(load(port.source)).patches
+    gone = [
+        f"{one.name}/{release.name}{MERGED}" for one in old if one.name not in names
+    ]
+    # One of an earlier port may say more.
     marks = {
-        f"{patch.name}/{release.name}{MERGED}": f"Found in the source of "
-        f"{release.name}.\n"
-        for patch in old
-        if patch.name not in names
+        mark: f"Found in the source of {release.name}.\n"
+        for mark in gone
+        if not (paths.patches_dir() / mark).exists()
     }
     ranges = (port.commits, f"{state.head}..HEAD")
     # A patch that was merged into much else is still the same one.

@@ -21,6 +21,7 @@ from patchset.errors import PatchsetError
 from patchset.release import load
 
 READER = "modules/vllm/parser/qwen_tool_reader.py"
+SAMPLE = 40  # cases of each corpus
 SURFACES = ("chat", "responses", "messages")
 QUICK = r"w1|mtp5#.*"
 DRAFTS = r"w1|mtp[1-5]#0"
@@ -51,6 +52,7 @@ def repeat(
     plugin: Path | None,
     pair: str | None,
     patterns: tuple[str, ...],
+    sample: int,
 ) -> str:
     """Return the command that asks a tree again, to be given in the project's root."""
     arguments = ["--reader"] * (kind == "reader") + [str(tree)]
@@ -58,6 +60,7 @@ def repeat(
     arguments += ["--pair", pair] if pair else []
     for file in cases.files(patterns):
         arguments += ["--case", file]
+    arguments += ["--sample", str(sample)] if sample != SAMPLE else []
     module = f"PYTHONPATH=tests/lanes {sys.executable} -m conformance"
     return f"{module} {shlex.join(arguments)}"
 
@@ -124,7 +127,7 @@ def repeat(
     "(those of --drafts), and the totals of both trees are kept as well.",
 )
 @click.option(
-    "--sample", default=40, show_default=True, help="Cases of each corpus; 0: all."
+    "--sample", default=SAMPLE, show_default=True, help="Cases of each corpus; 0: all."
 )
 @click.option("--jobs", default=2, show_default=True, help="Processes.")
 @click.option("--results", "keep", is_flag=True, help="Keep the totals of each tree.")
@@ -200,7 +203,9 @@ def command(
     for name, kind in wanted:
         began = time.monotonic()
         tree = Path(name) if reader else resolve(name, kind)
-        report = Report(str(tree), kind, repeat(tree, kind, plugin, pair, patterns))
+        report = Report(
+            str(tree), kind, repeat(tree, kind, plugin, pair, patterns, sample)
+        )
         if reader:
             documents = alone(Reader(tree), chosen, cuts)
             report.release = load().name
