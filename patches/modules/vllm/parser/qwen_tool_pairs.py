@@ -117,6 +117,8 @@ class QwenParser(DelegatingParser):
     _held_call: list[DeltaMessage] | None = None  # where a cut one is left out
     _leaves_out_calls = False
     _leaves_out_reasoning = False
+    # Parses a step of which all is kept, unless it is the last.
+    _feed: Callable[[str], list[Any]] | None = None
 
     def __init__(
         self, tokenizer: Any, tools: Any = None, *args: Any, **kwargs: Any
@@ -228,6 +230,8 @@ class QwenParser(DelegatingParser):
             are_kept = not self._takes_one_call and self._held_call is None
             if self.text_delta_cls is not None and are_kept:
                 stream.make_text = self.text_delta_cls
+                if self._thought is None and not self._leaves_out_reasoning:
+                    self._feed = stream.feed
         if finished:
             stream.make_text = text_message  # it goes with the finish reason
             delta_text = self._without_end_tokens(delta_text, delta_token_ids, request)

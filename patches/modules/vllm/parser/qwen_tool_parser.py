@@ -148,13 +148,14 @@ class QwenToolParser(QwenParser):
         *,
         finished: bool,
     ) -> list[DeltaMessage]:
-        if self._stream is None and self._takes_json(request):
-            step = delta_text, delta_token_ids, request, prompt_token_ids
+        step = delta_text, delta_token_ids, request, prompt_token_ids
+        if self._feed is not None and not finished:
+            deltas = self._feed(delta_text)
+        elif self._stream is None and self._takes_json(request):
             delta = DelegatingParser.parse_delta(self, *step, finished=finished)
             return [] if delta is None else [delta]
-        deltas = super().parse_deltas(
-            delta_text, delta_token_ids, request, prompt_token_ids, finished=finished
-        )
+        else:
+            deltas = super().parse_deltas(*step, finished=finished)
         if finished:
             record(self._last_opened.outcomes)
         is_tool_called = False
