@@ -107,7 +107,7 @@ def trees(session: nox.Session, *groups: str) -> tuple[list[str], list[str]]:
     names = [word for word in session.posargs if RELEASE.fullmatch(word)]
     options = [word for word in session.posargs if word not in (*names, "--all")]
     # A reader is asked alone, without a tree.
-    if "--all" in session.posargs or not {*names, "--reader"} & {*session.posargs}:
+    if "--all" in session.posargs or not (names or "--reader" in session.posargs):
         every = "--all" in session.posargs
         pins = {pin.parent.name: nox.project.load_toml(pin) for pin in PINS}
         names = [name for name, pin in pins.items() if every or "default" in pin]

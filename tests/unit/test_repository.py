@@ -81,7 +81,7 @@ def test_pages_name_and_count_the_patches_of_the_series() -> None:
     page = (paths.project_root() / "docs/developing.md").read_text()
     shared = page.partition("## Patches that touch every model")[2]
     named = re.findall(r"`([a-z0-9-]+)`", shared)
-    assert {*named} - names == set() and named
+    assert named and {*named} <= names
     reasons = [(paths.patches_dir() / name / "reason.md").read_text() for name in names]
     merged = sum("\nUpstream-Status: merged" in reason for reason in reasons)
     readme = (paths.project_root() / "README.md").read_text()

@@ -49,10 +49,15 @@ def frame_of(example: str) -> Frame:
 
 
 class TextDelta:
-    """Stands for a ``DeltaMessage`` of text alone: the field ``kind``, or more of the
-    arguments of the call at the index ``kind``.
+    """Stands for a ``DeltaMessage`` that holds one piece of text and nothing else.
 
-    It is its own only call, and the function of it.
+    Where the text is of a call's arguments, it stands for that call and for the call's
+    function as well.
+
+    Attributes:
+        kind: The message's field, ``content`` or ``reasoning``, or the call's index.
+        text: What is added.
+
     """
 
     __slots__ = ("kind", "text")
@@ -64,6 +69,7 @@ class TextDelta:
         self.text = text
 
     def message(self) -> DeltaMessage:
+        """The model that it stands for."""
         if isinstance(self.kind, str):
             return DeltaMessage.model_validate({self.kind: self.text})
         call = {"index": self.kind, "function": {"arguments": self.text}}

@@ -102,7 +102,7 @@ class QwenParser(DelegatingParser):
     keeps_first_call = True
     #: What models write behind the reasoning, before JSON as well.
     output_space = r"[ \t\n]{0,16}"
-    #: Set by serving before the first step: what it takes for a ``text_message``.
+    #: What serving takes in place of a ``text_message``; set before the first step.
     text_delta_cls: type | None = None
 
     # How an output is read that begins in the reasoning, or does not.
@@ -117,7 +117,7 @@ class QwenParser(DelegatingParser):
     _held_call: list[DeltaMessage] | None = None  # where a cut one is left out
     _leaves_out_calls = False
     _leaves_out_reasoning = False
-    # Parses a step of which all is kept, unless it is the last.
+    # Reads a step that is not the last, where no delta is merged or left out.
     _feed: Callable[[str], list[Any]] | None = None
 
     def __init__(
@@ -226,14 +226,14 @@ class QwenParser(DelegatingParser):
                 self.set_prompt_token_ids(prompt_token_ids)
             self._stream = stream = self._open(request)
             self._thought = [] if self._must_answer(request) else None
-            # Deltas that are merged or left out below are models.
+            # Deltas that may be merged or filtered must be models.
             are_kept = not self._takes_one_call and self._held_call is None
             if self.text_delta_cls is not None and are_kept:
                 stream.make_text = self.text_delta_cls
                 if self._thought is None and not self._leaves_out_reasoning:
                     self._feed = stream.feed
         if finished:
-            stream.make_text = text_message  # it goes with the finish reason
+            stream.make_text = text_message  # a finish reason goes with a model
             delta_text = self._without_end_tokens(delta_text, delta_token_ids, request)
         deltas = stream.feed(delta_text)
         if finished:
